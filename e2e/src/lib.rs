@@ -1,0 +1,7 @@
+//! What the stories are told with: a real one-node Kubernetes in private namespaces of this machine, the images that
+//! run on it, and the [`World`](world::World) each story gets.
+
+pub mod cluster;
+pub mod environment;
+pub mod images;
+pub mod world;

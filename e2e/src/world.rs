@@ -1,0 +1,218 @@
+//! What a story gets: a Kubernetes namespace of its own, the tools to change and to watch it, and, on the embedded
+//! cluster, the node itself.
+
+mod dump;
+mod ground;
+mod wait;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use kube::api::{Api, DeleteParams, PostParams};
+use serde_json::json;
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::Command;
+
+use crate::cluster::{Cluster, output};
+use crate::environment;
+
+pub use ground::Ground;
+pub use wait::eventually;
+
+/// One story's part of the cluster.
+#[derive(Debug)]
+pub struct World {
+    ground: Arc<Ground>,
+    story: String,
+    namespace: String,
+}
+
+impl World {
+    /// Makes the story's namespace, in which only pods of the restricted standard are let in.
+    pub async fn open(ground: Arc<Ground>, story: &str) -> Result<Self> {
+        let namespace = namespace_of(story);
+        let object: Namespace = serde_json::from_value(json!({
+            "metadata": {
+                "name": namespace,
+                "labels": {
+                    "refrain.dev/story": "true",
+                    "pod-security.kubernetes.io/enforce": "restricted",
+                    "pod-security.kubernetes.io/warn": "restricted",
+                },
+            },
+        }))?;
+        let api: Api<Namespace> = Api::all(ground.client().clone());
+        api.create(&PostParams::default(), &object)
+            .await
+            .context("making the story's namespace")?;
+        let world = Self {
+            ground,
+            story: story.to_owned(),
+            namespace,
+        };
+        let accounts: Api<ServiceAccount> = world.api();
+        eventually(
+            "the namespace's service account",
+            Duration::from_secs(30),
+            async || accounts.get("default").await.map_err(Into::into),
+        )
+        .await?;
+        Ok(world)
+    }
+
+    /// Writes down what can be seen if the story has failed, and deletes the namespace.
+    pub async fn close(self, failed: bool) -> Result<()> {
+        if failed {
+            let folder = self.evidence();
+            dump::write(&self, &folder)
+                .await
+                .with_context(|| format!("writing {}", folder.display()))?;
+        }
+        let api: Api<Namespace> = Api::all(self.client().clone());
+        api.delete(&self.namespace, &DeleteParams::background())
+            .await
+            .context("deleting the namespace")?;
+        Ok(())
+    }
+
+    /// Where a failed story's evidence goes.
+    pub fn evidence(&self) -> PathBuf {
+        environment::repository()
+            .join("target/e2e")
+            .join(&self.story)
+    }
+
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// A client with the administrator's rights.
+    pub fn client(&self) -> &kube::Client {
+        self.ground.client()
+    }
+
+    /// The objects of one kind in the story's namespace.
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<Scope = NamespaceResourceScope>,
+        K::DynamicType: Default,
+    {
+        Api::namespaced(self.client().clone(), &self.namespace)
+    }
+
+    /// What a pod names an image by.
+    pub fn image(&self, name: &str) -> Result<&str> {
+        self.ground.image(name)
+    }
+
+    /// The embedded cluster. Stories that are told on any cluster do not ask for it.
+    pub fn cluster(&self) -> Result<&Cluster> {
+        self.ground
+            .cluster()
+            .context("this story needs the embedded cluster")
+    }
+
+    /// Runs kubectl in the story's namespace; returns what it printed.
+    pub async fn kubectl(&self, arguments: &[&str]) -> Result<String> {
+        output(
+            self.ground
+                .kubectl()
+                .args(["--namespace", &self.namespace])
+                .args(arguments),
+        )
+        .await
+    }
+
+    /// Applies manifests as a user would. Returns what kubectl printed, or its refusal as the error.
+    pub async fn apply(&self, manifests: &str) -> Result<String> {
+        let mut kubectl = self.ground.kubectl();
+        kubectl.args(["--namespace", &self.namespace, "apply", "--filename", "-"]);
+        fed(&mut kubectl, manifests).await
+    }
+
+    /// Runs helm in the story's namespace.
+    pub async fn helm(&self, arguments: &[&str]) -> Result<String> {
+        output(
+            self.ground
+                .helm()
+                .args(["--namespace", &self.namespace])
+                .args(arguments),
+        )
+        .await
+    }
+
+    /// Runs helm with values on its standard input: pass `--values -` among the arguments.
+    pub async fn helm_with(&self, arguments: &[&str], values: &str) -> Result<String> {
+        let mut helm = self.ground.helm();
+        helm.args(["--namespace", &self.namespace]).args(arguments);
+        fed(&mut helm, values).await
+    }
+
+    /// A Python interpreter that has the client libraries, ready to be given a script. It reaches Services by their
+    /// names and addresses as pods do.
+    pub fn python(&self) -> Result<Command> {
+        let python = environment::cache().join("python/bin/python");
+        if !python.exists() {
+            bail!("{} is missing: run scripts/setup.sh", python.display());
+        }
+        let mut command = crate::cluster::command(python);
+        command.env("KUBECONFIG", self.ground.kubeconfig());
+        Ok(command)
+    }
+}
+
+/// Runs a command with text on its standard input.
+async fn fed(command: &mut Command, text: &str) -> Result<String> {
+    use std::process::Stdio;
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().context("starting a program")?;
+    let mut input = child.stdin.take().context("the program takes input")?;
+    let write = async {
+        // A program that ends early says why on stderr.
+        drop(input.write_all(text.as_bytes()).await);
+        drop(input);
+    };
+    let ((), done) = tokio::join!(write, child.wait_with_output());
+    let done = done?;
+    if !done.status.success() {
+        bail!("{}", String::from_utf8_lossy(&done.stderr).trim());
+    }
+    Ok(String::from_utf8_lossy(&done.stdout).into_owned())
+}
+
+/// A namespace's name tells the story, and differs from one run to the next on a cluster that stays.
+fn namespace_of(story: &str) -> String {
+    let mut name: String = story
+        .chars()
+        .map(|letter| {
+            if letter.is_ascii_alphanumeric() {
+                letter.to_ascii_lowercase()
+            } else {
+                '-'
+            }
+        })
+        .take(40)
+        .collect();
+    name = name.trim_matches('-').to_owned();
+    format!("{name}-{}", std::process::id())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::namespace_of;
+
+    #[test]
+    fn a_namespace_is_a_dns_label() {
+        let name = namespace_of("scale_1_to_3_to_1_under_50_streams_that_all_end_well::");
+        assert!(name.len() <= 63);
+        assert!(name.starts_with("scale-1-to-3"), "{name}");
+        assert!(!name.contains("--"), "{name}");
+    }
+}
