@@ -152,7 +152,7 @@ fn dotted(pointer: &str) -> String {
     let mut path = String::new();
     for part in pointer.split('/').skip(1) {
         if part.bytes().all(|b| b.is_ascii_digit()) {
-            path.push_str(&format!("[{part}]"));
+            path.extend(["[", part, "]"]);
         } else {
             if !path.is_empty() {
                 path.push('.');
@@ -199,7 +199,7 @@ fn duplicates(schema: &Value, value: &Value, path: &mut String, problems: &mut V
             let mut seen = HashSet::new();
             for (at, item) in items.iter().enumerate() {
                 let depth = path.len();
-                path.push_str(&format!("[{at}]"));
+                path.extend(["[", &at.to_string(), "]"]);
                 let key: Vec<String> = keys
                     .iter()
                     .map(|k| item[k.as_str().unwrap_or_default()].to_string())

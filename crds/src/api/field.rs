@@ -6,7 +6,7 @@
 
 use kube::KubeSchema;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// A Service of the Provider's own namespace.
 #[derive(Serialize, Deserialize, KubeSchema, Clone, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct ServiceRef {
 }
 
 /// A Service port, by name or by the Service's own port number.
-#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Serialize, Clone, Debug, PartialEq, Eq, Hash)]
 #[serde(untagged)]
 pub enum Port {
     /// The port's number on the Service, 1 to 65535.
@@ -31,6 +31,30 @@ pub enum Port {
     /// The port's name on the Service.
     Name(String),
 }
+
+impl<'de> Deserialize<'de> for Port {
+    /// A number in quotes is a number: port names contain a letter.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Number(u16),
+            Text(String),
+        }
+        Ok(match Written::deserialize(deserializer)? {
+            Written::Number(number) => Self::Number(number),
+            Written::Text(text) => text.parse().map_or(Self::Name(text), Self::Number),
+        })
+    }
+}
+
+/// 1 to 65535, or a name with a letter in it. One expression for both, since it must hold for an
+/// integer and for a string alike.
+const PORT_RULE: &str = concat!(
+    "string(self).matches('^([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|",
+    "655[0-2][0-9]|6553[0-5]|([a-z0-9][-a-z0-9]*)?[a-z]([-a-z0-9]*[a-z0-9])?)$')",
+    " && string(self).size() <= 15"
+);
 
 impl JsonSchema for Port {
     fn schema_name() -> std::borrow::Cow<'static, str> {
@@ -41,11 +65,11 @@ impl JsonSchema for Port {
         schemars::json_schema!({
             "x-kubernetes-int-or-string": true,
             "anyOf": [{ "type": "integer" }, { "type": "string" }],
+            "maxLength": 15,
             "x-kubernetes-validations": [{
-                "rule": "type(self) == int ? self >= 1 && self <= 65535 : self.size() <= 15 && self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$') && self.matches('[a-z]')",
+                "rule": PORT_RULE,
                 "message": "port must be a port number from 1 to 65535, or a port name of at most 15 lower-case letters, digits and '-'"
-            }],
-            "maxLength": 15
+            }]
         })
     }
 }

@@ -204,7 +204,7 @@ fn rule(route: &Key, rule: &api::RouteRule) -> Result<Rule, String> {
         let model = one
             .model
             .as_ref()
-            .ok_or(format!("rule {name}: a match must set model"))?;
+            .ok_or_else(|| format!("rule {name}: a match must set model"))?;
         let claim = match model.r#type {
             MatchType::Exact => Match::Exact(model.value.clone()),
             MatchType::Prefix => Match::Prefix(model.value.clone()),

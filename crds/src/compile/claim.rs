@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::accept::Accepted;
 use super::verdict::{Outcome, reason};
-use crate::snapshot::{Key, Match, Route, Snapshot};
+use crate::snapshot::{Key, Match, Route, Rule, Snapshot};
 
 /// Takes lost claims out of the Routes' rules and says so in their outcome.
 pub(super) fn claim(routes: &mut [Accepted<Route>], previous: &Snapshot) {
@@ -27,25 +27,30 @@ pub(super) fn claim(routes: &mut [Accepted<Route>], previous: &Snapshot) {
         .collect();
     let lost = lost(routes, &held);
     for (at, route) in routes.iter_mut().enumerate() {
-        let Some(form) = &mut route.form else {
-            continue;
-        };
-        let mut losses = Vec::new();
-        for (rule_at, rule) in form.rules.iter_mut().enumerate() {
-            let kept = std::mem::take(&mut rule.matches);
-            for (match_at, claim) in kept.into_iter().enumerate() {
-                if let Some(winner) = lost.get(&(at, rule_at, match_at)) {
-                    losses.push(format!("{claim} is served by Route {winner}"));
-                    rule.lost.push(claim);
-                } else {
-                    rule.matches.push(claim);
-                }
-            }
-        }
+        let rules = route.form.iter_mut().flat_map(|form| form.rules.iter_mut());
+        let losses: Vec<String> = rules
+            .enumerate()
+            .flat_map(|(rule_at, rule)| part(rule, |match_at| lost.get(&(at, rule_at, match_at))))
+            .collect();
         if !losses.is_empty() && route.outcome.ok {
             route.outcome = Outcome::bad(reason::CONFLICTED, message(&losses));
         }
     }
+}
+
+/// Moves what the rule lost out of what it matches, and says to whom.
+fn part<'a>(rule: &mut Rule, winner: impl Fn(usize) -> Option<&'a Key>) -> Vec<String> {
+    let mut losses = Vec::new();
+    for (at, claim) in std::mem::take(&mut rule.matches).into_iter().enumerate() {
+        match winner(at) {
+            Some(winner) => {
+                losses.push(format!("{claim} is served by Route {winner}"));
+                rule.lost.push(claim);
+            }
+            None => rule.matches.push(claim),
+        }
+    }
+    losses
 }
 
 fn message(losses: &[String]) -> String {
