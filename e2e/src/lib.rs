@@ -2,6 +2,7 @@
 //! run on it, and the [`World`](world::World) each story gets.
 
 pub mod cluster;
+pub mod engine;
 pub mod environment;
 pub mod images;
 pub mod world;
