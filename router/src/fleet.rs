@@ -4,6 +4,7 @@
 
 mod endpoint;
 mod pool;
+pub mod slices;
 
 use std::collections::HashMap;
 use std::sync::Arc;
