@@ -126,7 +126,7 @@ impl Engine {
         ask.reach(Moment::BeforeHeaders).await?;
         let reply = reply::Reply::new(&self.name, &request, &ask, chat);
         if request["stream"] == true {
-            Ok(stream(reply, ask, visit))
+            Ok(stream(&reply, ask, visit))
         } else {
             whole(&reply, ask, visit).await
         }
@@ -162,7 +162,7 @@ async fn whole(
     Ok(respond("application/json", full(text)))
 }
 
-fn stream(reply: reply::Reply, ask: Ask, visit: seen::Visit) -> Response<Body> {
+fn stream(reply: &reply::Reply, ask: Ask, visit: seen::Visit) -> Response<Body> {
     let events = reply.events();
     let middle = events.len() / 2;
     let state = (events.into_iter().enumerate(), ask, Some(visit));

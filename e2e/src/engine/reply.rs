@@ -43,7 +43,7 @@ impl Reply {
         } else {
             "text_completion"
         };
-        let mut reply = self.envelope(object, json!([choice]));
+        let mut reply = self.envelope(object, &json!([choice]));
         reply["usage"] = self.usage();
         reply
     }
@@ -52,14 +52,14 @@ impl Reply {
     pub(super) fn events(&self) -> Vec<String> {
         let mut chunks: Vec<Value> = Vec::with_capacity(self.tokens.len() + 3);
         if self.chat {
-            chunks.push(self.chunk(json!({ "role": "assistant", "content": "" }), Value::Null));
+            chunks.push(self.chunk(&json!({ "role": "assistant", "content": "" }), &Value::Null));
         }
         for token in &self.tokens {
-            chunks.push(self.chunk(json!({ "content": token }), Value::Null));
+            chunks.push(self.chunk(&json!({ "content": token }), &Value::Null));
         }
-        chunks.push(self.chunk(json!({}), json!("stop")));
+        chunks.push(self.chunk(&json!({}), &json!("stop")));
         if self.usage_asked {
-            let mut usage = self.envelope(self.chunk_object(), json!([]));
+            let mut usage = self.envelope(self.chunk_object(), &json!([]));
             usage["usage"] = self.usage();
             chunks.push(usage);
         }
@@ -75,17 +75,17 @@ impl Reply {
         }
     }
 
-    fn chunk(&self, delta: Value, finish: Value) -> Value {
+    fn chunk(&self, delta: &Value, finish: &Value) -> Value {
         let choice = if self.chat {
             json!({ "index": 0, "delta": delta, "logprobs": null, "finish_reason": finish })
         } else {
             let text = delta["content"].as_str().unwrap_or_default();
             json!({ "index": 0, "text": text, "logprobs": null, "finish_reason": finish })
         };
-        self.envelope(self.chunk_object(), json!([choice]))
+        self.envelope(self.chunk_object(), &json!([choice]))
     }
 
-    fn envelope(&self, object: &str, choices: Value) -> Value {
+    fn envelope(&self, object: &str, choices: &Value) -> Value {
         json!({ "id": "cmpl-stand-in", "object": object, "created": 1_764_547_200,
                 "model": self.model, "system_fingerprint": self.name, "choices": choices })
     }
