@@ -19,6 +19,7 @@ mod supported;
 mod ways_in;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -120,6 +121,21 @@ async fn host(programs: &Path, images: &[Image]) -> Result<ExitCode> {
     ended
 }
 
+fn variables(run: &Path, programs: &Path) -> Vec<(&'static str, OsString)> {
+    let mut path = programs.as_os_str().to_owned();
+    path.push(":");
+    path.push(environment::search_path());
+    vec![
+        ("PATH", path),
+        ("KUBECONFIG", run.join("admin.kubeconfig").into()),
+        // Every run has the same address and kinds of its own: what kubectl remembers of one is wrong for the next.
+        ("KUBECACHEDIR", run.join("tools/kubectl").into()),
+        ("HELM_CACHE_HOME", run.join("tools/helm/cache").into()),
+        ("HELM_CONFIG_HOME", run.join("tools/helm/config").into()),
+        ("HELM_DATA_HOME", run.join("tools/helm/data").into()),
+    ]
+}
+
 /// Ends the cluster with this run folder, and returns when nothing of it is left.
 pub fn end(folder: &Path) -> Result<()> {
     let run = Run::at(folder)?;
@@ -146,6 +162,11 @@ impl Cluster {
     /// The folder with kubectl, helm, ctr and the cluster's own programs.
     pub fn programs(&self) -> &Path {
         &self.programs
+    }
+
+    /// What programs need to know to work with this cluster and to leave the user's own settings alone.
+    pub fn variables(&self) -> Vec<(&'static str, OsString)> {
+        variables(&self.run, &self.programs)
     }
 
     /// The folder of this run; it is gone after the run. The programs' logs are in `log`.

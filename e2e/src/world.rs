@@ -127,6 +127,13 @@ impl World {
         .await
     }
 
+    /// kubectl in the story's namespace, for what runs beside the story.
+    pub fn tool_kubectl(&self) -> Command {
+        let mut kubectl = self.ground.kubectl();
+        kubectl.args(["--namespace", &self.namespace]);
+        kubectl
+    }
+
     /// Applies manifests as a user would. Returns what kubectl printed, or its refusal as the error.
     pub async fn apply(&self, manifests: &str) -> Result<String> {
         let mut kubectl = self.ground.kubectl();
@@ -189,18 +196,17 @@ async fn fed(command: &mut Command, text: &str) -> Result<String> {
 
 /// A namespace's name tells the story, and differs from one run to the next on a cluster that stays.
 fn namespace_of(story: &str) -> String {
-    let mut name: String = story
+    let words = story
+        .split(|letter: char| !letter.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty());
+    let name: String = words
+        .collect::<Vec<_>>()
+        .join("-")
+        .to_ascii_lowercase()
         .chars()
-        .map(|letter| {
-            if letter.is_ascii_alphanumeric() {
-                letter.to_ascii_lowercase()
-            } else {
-                '-'
-            }
-        })
         .take(40)
         .collect();
-    name = name.trim_matches('-').to_owned();
+    let name = name.trim_end_matches('-');
     format!("{name}-{}", std::process::id())
 }
 

@@ -6,7 +6,7 @@ use std::process::{ExitCode, Stdio};
 use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand};
 use e2e::cluster::{self, Cluster};
-use e2e::{environment, images};
+use e2e::images;
 use tokio::process::Command;
 
 /// A real one-node Kubernetes in private namespaces of this machine.
@@ -80,15 +80,7 @@ async fn run(cluster: &Cluster, program: &[String]) -> Result<ExitCode> {
     let mut command = Command::new(name);
     command
         .args(arguments)
-        .env("KUBECONFIG", cluster.kubeconfig())
-        .env(
-            "PATH",
-            format!(
-                "{}:{}",
-                cluster.programs().display(),
-                environment::search_path()
-            ),
-        )
+        .envs(cluster.variables())
         .stdin(Stdio::null());
     for image in cluster.images() {
         let variable = format!(

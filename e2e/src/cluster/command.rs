@@ -29,6 +29,13 @@ where
     output(&mut asked).await.map(drop)
 }
 
+/// Mounts without a note in `/run/mount`.
+pub(super) async fn mount<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Result<()> {
+    let mut mount = command("mount");
+    mount.arg("--no-mtab").args(arguments);
+    output(&mut mount).await.map(drop)
+}
+
 /// Runs a command and returns what it printed.
 pub(crate) async fn output(command: &mut Command) -> Result<String> {
     let done = command

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::command::run;
+use super::command::{mount, run};
 
 /// The address of the node, of the API server and of DNS.
 pub const NODE: &str = "10.77.0.1";
@@ -42,11 +42,7 @@ async fn names(folder: &Path) -> Result<()> {
         format!("nameserver {NODE}\nsearch svc.cluster.local cluster.local\noptions ndots:3\n"),
     )?;
     let target = fs::canonicalize("/etc/resolv.conf").context("following /etc/resolv.conf")?;
-    run(
-        "mount",
-        ["--bind".as_ref(), resolver.as_os_str(), target.as_os_str()],
-    )
-    .await
+    mount(["--bind".as_ref(), resolver.as_os_str(), target.as_os_str()]).await
 }
 
 /// Pods are connected by routes, not by a bridge: that needs no bridge netfilter in the host's kernel.

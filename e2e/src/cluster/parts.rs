@@ -137,6 +137,7 @@ fn controller_manager(at: &dyn Fn(&str) -> String) -> Vec<String> {
         format!("--cluster-signing-cert-file={}", pki("ca.crt")),
         format!("--cluster-signing-key-file={}", pki("ca.key")),
         "--horizontal-pod-autoscaler-sync-period=5s".to_owned(),
+        format!("--flex-volume-plugin-dir={}", at("kubelet/plugins")),
     ]);
     arguments
 }

@@ -63,7 +63,7 @@ impl Run {
         let folder = parent().join(&name);
         fs::create_dir(&folder)
             .with_context(|| format!("making the run folder {}", folder.display()))?;
-        for part in ["pki", "log", "cni", "bin", "images"] {
+        for part in ["pki", "log", "cni"] {
             fs::create_dir(folder.join(part))?;
         }
         Ok(Self { name, folder })

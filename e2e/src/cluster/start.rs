@@ -16,9 +16,16 @@ use tokio::sync::Mutex;
 use super::parts::{self, NODE_NAME, Part, Settings, socket};
 use super::process::Process;
 use super::run::Run;
-use super::{Cluster, command, network, output, pki};
+use super::{
+    Cluster,
+    command::{self, mount, output},
+    network, pki,
+};
+use crate::environment;
 use crate::images::{Image, PAUSE};
 
+/// Where kubelet and the network plugins keep what they insist on keeping there.
+const STATE: &str = "/var/lib";
 const WITHIN: Duration = Duration::from_mins(1);
 
 /// Starts everything; returns when pods can run.
@@ -67,43 +74,50 @@ pub(super) async fn start(run: &Run) -> Result<Cluster> {
 
 /// Some folders are fixed in the programs: they get private ones in this mount namespace.
 async fn keep_off_the_host(folder: &Path) -> Result<()> {
-    command::run("mount", ["-t", "tmpfs", "tmpfs", "/run"]).await?;
+    mount(["-t", "tmpfs", "tmpfs", "/run"]).await?;
     let logs = folder.join("log");
-    command::run(
-        "mount",
-        ["--bind".as_ref(), logs.as_os_str(), "/var/log".as_ref()],
-    )
-    .await?;
+    mount(["--bind".as_ref(), logs.as_os_str(), "/var/log".as_ref()]).await?;
+    // An overlay keeps what else is in there visible. A repository in there has to stay writable.
+    if !environment::repository().starts_with(STATE) {
+        // Without overlays two empty folders stay behind, which is better than no cluster.
+        drop(overlay(&folder.join("state"), Path::new(STATE), Path::new(STATE)).await);
+    }
     fs::write("/proc/sys/kernel/hostname", NODE_NAME).context("naming the node")
 }
 
-/// An overlay cannot lie on another one, as it would have to inside some containers.
+/// Mounts a writable layer, kept in `layer`, over `lower`.
+async fn overlay(layer: &Path, lower: &Path, at: &Path) -> Result<()> {
+    let (upper, work) = (layer.join("upper"), layer.join("work"));
+    for part in [&upper, &work] {
+        fs::create_dir_all(part)?;
+    }
+    let (lower, upper, work) = (lower.display(), upper.display(), work.display());
+    let options = format!("lowerdir={lower},upperdir={upper},workdir={work}");
+    mount([
+        "-t",
+        "overlay",
+        "overlay",
+        "-o",
+        &options,
+        &at.display().to_string(),
+    ])
+    .await
+}
+
+/// What containerd unpacks images with. An overlay cannot lie on another one, as it would have to in some containers.
 async fn snapshotter(folder: &Path) -> Result<&'static str> {
-    let trial = folder.join("overlay");
-    for part in ["lower", "upper", "work", "merged"] {
-        fs::create_dir_all(trial.join(part))?;
-    }
-    let at = |part: &str| trial.join(part).display().to_string();
-    let options = format!(
-        "lowerdir={},upperdir={},workdir={}",
-        at("lower"),
-        at("upper"),
-        at("work")
-    );
-    let mounted = command::run(
-        "mount",
-        ["-t", "overlay", "overlay", "-o", &options, &at("merged")],
-    )
-    .await;
-    if mounted.is_ok() {
-        command::run("umount", [at("merged")]).await?;
-    }
+    let trial = folder.join("trial");
+    let lower = trial.join("lower");
+    fs::create_dir_all(&lower)?;
+    let name = match overlay(&trial, &lower, &lower).await {
+        Ok(()) => {
+            command::run("umount", ["--no-mtab".as_ref(), lower.as_os_str()]).await?;
+            "overlayfs"
+        }
+        Err(_) => "native",
+    };
     fs::remove_dir_all(&trial)?;
-    Ok(if mounted.is_ok() {
-        "overlayfs"
-    } else {
-        "native"
-    })
+    Ok(name)
 }
 
 async fn client(kubeconfig: &Path) -> Result<kube::Client> {

@@ -87,7 +87,7 @@ fn namespaces() -> Result<(), Reason> {
         .args([
             "sh",
             "-c",
-            "mount -t tmpfs none /tmp && ip link add a0 type veth peer name a1 && nft list tables",
+            "mount -n -t tmpfs none /tmp && ip link add a0 type veth peer name a1 && nft list tables",
         ])
         .stdin(Stdio::null())
         .output();

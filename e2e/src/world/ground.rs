@@ -103,12 +103,13 @@ impl Ground {
     }
 
     fn tool(&self, name: &str) -> Command {
-        let path = self.cluster().map_or_else(
-            || PathBuf::from(name),
-            |cluster| cluster.programs().join(name),
-        );
-        let mut tool = command(path);
-        tool.env("KUBECONFIG", &self.kubeconfig);
+        let Some(cluster) = self.cluster() else {
+            let mut tool = command(name);
+            tool.env("KUBECONFIG", &self.kubeconfig);
+            return tool;
+        };
+        let mut tool = command(cluster.programs().join(name));
+        tool.envs(cluster.variables());
         tool
     }
 }

@@ -140,7 +140,7 @@ fn trial(story: Story, ground: &Arc<Ground>, quiet: &Arc<RwLock<()>>) -> Trial {
         let is_alone = story.kind == Kind::Alone;
         let _alone = is_alone.then(|| runtime.block_on(quiet.write()));
         let _together = (!is_alone).then(|| runtime.block_on(quiet.read()));
-        tell_one(story, &ground, &runtime).map_err(|error| Failed::from(format!("{error:?}")))
+        tell_one(story, &ground, &runtime).map_err(|error| Failed::from(format!("{error:#}")))
     })
 }
 
