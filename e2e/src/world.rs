@@ -12,7 +12,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
-use kube::api::{Api, DeleteParams, PostParams};
+use kube::ResourceExt as _;
+use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
@@ -22,6 +23,9 @@ use crate::environment;
 
 pub use ground::Ground;
 pub use wait::eventually;
+
+/// The label of a story's namespaces; its value is the first of them.
+const STORY: &str = "refrain.dev/story";
 
 /// One story's part of the cluster.
 #[derive(Debug)]
@@ -35,33 +39,45 @@ impl World {
     /// Makes the story's namespace, in which only pods of the restricted standard are let in.
     pub async fn open(ground: Arc<Ground>, story: &str) -> Result<Self> {
         let namespace = namespace_of(story);
-        let object: Namespace = serde_json::from_value(json!({
-            "metadata": {
-                "name": namespace,
-                "labels": {
-                    "refrain.dev/story": "true",
-                    "pod-security.kubernetes.io/enforce": "restricted",
-                    "pod-security.kubernetes.io/warn": "restricted",
-                },
-            },
-        }))?;
-        let api: Api<Namespace> = Api::all(ground.client().clone());
-        api.create(&PostParams::default(), &object)
-            .await
-            .context("making the story's namespace")?;
         let world = Self {
             ground,
             story: story.to_owned(),
             namespace,
         };
-        let accounts: Api<ServiceAccount> = world.api();
+        world.make_namespace(&world.namespace).await?;
+        Ok(world)
+    }
+
+    /// Makes another namespace, which goes when the story's own goes. Returns its name.
+    pub async fn neighbour(&self, suffix: &str) -> Result<String> {
+        let name = format!("{}-{suffix}", self.namespace);
+        self.make_namespace(&name).await?;
+        Ok(name)
+    }
+
+    async fn make_namespace(&self, name: &str) -> Result<()> {
+        let object: Namespace = serde_json::from_value(json!({
+            "metadata": {
+                "name": name,
+                "labels": {
+                    STORY: self.namespace,
+                    "pod-security.kubernetes.io/enforce": "restricted",
+                    "pod-security.kubernetes.io/warn": "restricted",
+                },
+            },
+        }))?;
+        let api: Api<Namespace> = Api::all(self.client().clone());
+        api.create(&PostParams::default(), &object)
+            .await
+            .with_context(|| format!("making the namespace {name}"))?;
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client().clone(), name);
         eventually(
             "the namespace's service account",
             Duration::from_secs(30),
             async || accounts.get("default").await.map_err(Into::into),
         )
         .await?;
-        Ok(world)
+        Ok(())
     }
 
     /// Writes down what can be seen if the story has failed, and deletes the namespace.
@@ -73,9 +89,12 @@ impl World {
                 .with_context(|| format!("writing {}", folder.display()))?;
         }
         let api: Api<Namespace> = Api::all(self.client().clone());
-        api.delete(&self.namespace, &DeleteParams::background())
-            .await
-            .context("deleting the namespace")?;
+        let of_story = ListParams::default().labels(&format!("{STORY}={}", self.namespace));
+        for namespace in api.list(&of_story).await?.items {
+            api.delete(&namespace.name_any(), &DeleteParams::background())
+                .await
+                .context("deleting the namespace")?;
+        }
         Ok(())
     }
 
@@ -132,6 +151,12 @@ impl World {
         let mut kubectl = self.ground.kubectl();
         kubectl.args(["--namespace", &self.namespace]);
         kubectl
+    }
+
+    /// The URL of the API server.
+    pub async fn server(&self) -> Result<String> {
+        self.kubectl(&["config", "view", "--minify", "--output=jsonpath={.clusters[0].cluster.server}"])
+            .await
     }
 
     /// Applies manifests as a user would. Returns what kubectl printed, or its refusal as the error.
