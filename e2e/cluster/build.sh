@@ -90,6 +90,16 @@ missing() {
   for program in "${programs[@]}"; do [[ -x $out/$program ]] || echo "$program"; done
 }
 
+# The one kind of the Gateway API that stories use.
+fetch_kinds() {
+  local module=sigs.k8s.io/gateway-api
+  cd "$here/modules/gateway-api"
+  go mod download "$module" >&2
+  local folder
+  folder=$(go list -m -f '{{.Dir}}' "$module")/config/crd/standard
+  install -m 0644 "$folder/gateway.networking.k8s.io_referencegrants.yaml" "$out/referencegrants.yaml"
+}
+
 # Folders of older pins that nobody asked for in two weeks make room.
 forget_old() {
   local mark
@@ -107,6 +117,7 @@ if [[ -n $(missing) ]]; then
   if [[ ${#todo[@]} -gt 0 ]]; then
     say "building ${#todo[@]} programs of the test cluster into $out"
     say "the first build takes about 12 minutes on 2 cores; later runs reuse it"
+    fetch_kinds
     for program in "${todo[@]}"; do build "$program"; done
     say "the test cluster is built"
   fi

@@ -32,7 +32,10 @@ pub struct Reply {
 impl Client {
     /// A client of the server at `url`, which has no path.
     pub fn new(url: impl Into<String>) -> Self {
-        Self { url: url.into(), pool: Pool::builder(TokioExecutor::new()).build_http() }
+        Self {
+            url: url.into(),
+            pool: Pool::builder(TokioExecutor::new()).build_http(),
+        }
     }
 
     /// Where the server is.
@@ -42,7 +45,8 @@ impl Client {
 
     /// Asks for a path.
     pub async fn get(&self, path: &str) -> Result<Reply> {
-        self.send(Request::get(format!("{}{path}", self.url)), Bytes::new()).await
+        self.send(Request::get(format!("{}{path}", self.url)), Bytes::new())
+            .await
     }
 
     /// Sends JSON to a path.
@@ -72,9 +76,15 @@ impl Client {
             let response = self.pool.request(request).await?;
             let (head, body) = response.into_parts();
             let body = body.collect().await?.to_bytes();
-            anyhow::Ok(Reply { status: head.status, headers: head.headers, body })
+            anyhow::Ok(Reply {
+                status: head.status,
+                headers: head.headers,
+                body,
+            })
         };
-        let reply = timeout(PATIENCE, exchange).await.context("no reply in time")?;
+        let reply = timeout(PATIENCE, exchange)
+            .await
+            .context("no reply in time")?;
         reply.with_context(|| format!("asking {}", self.url))
     }
 }
@@ -87,16 +97,24 @@ impl Reply {
 
     /// The engine that answered, or what went wrong.
     pub fn engine(&self) -> Result<String> {
-        ensure!(self.status == StatusCode::OK, "{} {}", self.status, self.json());
+        ensure!(
+            self.status == StatusCode::OK,
+            "{} {}",
+            self.status,
+            self.json()
+        );
         let json = self.json();
         let name = json["system_fingerprint"].as_str();
-        name.map(str::to_owned).with_context(|| format!("no engine is named in {json}"))
+        name.map(str::to_owned)
+            .with_context(|| format!("no engine is named in {json}"))
     }
 
     /// The message of an error in the OpenAI shape.
     pub fn error(&self) -> Result<String> {
         let json = self.json();
         let message = json["error"]["message"].as_str();
-        message.map(str::to_owned).with_context(|| format!("{} {json} is not an error", self.status))
+        message
+            .map(str::to_owned)
+            .with_context(|| format!("{} {json} is not an error", self.status))
     }
 }

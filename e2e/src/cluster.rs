@@ -31,7 +31,8 @@ use rustix::process::Signal;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
-pub(crate) use command::{command, output};
+pub use command::command;
+pub(crate) use command::output;
 pub use container::Container;
 pub use network::NODE;
 pub use parts::{NODE_NAME, Part};

@@ -5,6 +5,7 @@
 //! the engine in `system_fingerprint`. `GET /stand-in` tells what the engine saw ([`Seen`]).
 
 mod ask;
+mod listen;
 mod reply;
 mod seen;
 
@@ -22,6 +23,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 pub use self::ask::{Ask, Moment};
+pub use self::listen::listen;
 pub use self::seen::Seen;
 
 /// A body that may break on purpose.

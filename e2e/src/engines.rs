@@ -41,15 +41,24 @@ impl<'a> Engines<'a> {
         let list = json!({ "apiVersion": "v1", "kind": "List",
             "items": [service, deployment(namespace, name, replicas, image)] });
         world.apply(&list.to_string()).await?;
-        let engines = Self { world, namespace: namespace.to_owned(), name: name.to_owned() };
+        let engines = Self {
+            world,
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        };
         engines.ready(replicas).await?;
         Ok(engines)
     }
 
     /// Changes the number of replicas without waiting for it.
     pub async fn scale(&self, replicas: usize) -> Result<()> {
-        let (target, count) = (format!("deployment/{}", self.name), format!("--replicas={replicas}"));
-        self.world.kubectl(&["--namespace", &self.namespace, "scale", &target, &count]).await?;
+        let (target, count) = (
+            format!("deployment/{}", self.name),
+            format!("--replicas={replicas}"),
+        );
+        self.world
+            .kubectl(&["--namespace", &self.namespace, "scale", &target, &count])
+            .await?;
         Ok(())
     }
 
@@ -59,8 +68,15 @@ impl<'a> Engines<'a> {
         eventually(&what, Duration::from_mins(2), async || {
             let pods = self.pods().await?;
             let ready = pods.iter().filter(|pod| is_ready(pod)).count();
-            ensure!(pods.len() == replicas && ready == replicas, "{ready} of {} are ready", pods.len());
-            Ok(pods.into_iter().filter_map(|pod| pod.metadata.name).collect())
+            ensure!(
+                pods.len() == replicas && ready == replicas,
+                "{ready} of {} are ready",
+                pods.len()
+            );
+            Ok(pods
+                .into_iter()
+                .filter_map(|pod| pod.metadata.name)
+                .collect())
         })
         .await
     }
@@ -69,12 +85,18 @@ impl<'a> Engines<'a> {
     pub async fn pods(&self) -> Result<Vec<Pod>> {
         let pods = kube::Api::<Pod>::namespaced(self.world.client().clone(), &self.namespace);
         let selector = format!("app={}", self.name);
-        Ok(pods.list(&ListParams::default().labels(&selector)).await?.items)
+        Ok(pods
+            .list(&ListParams::default().labels(&selector))
+            .await?
+            .items)
     }
 }
 
 fn is_ready(pod: &Pod) -> bool {
-    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_deref());
+    let conditions = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_deref());
     pod.metadata.deletion_timestamp.is_none()
         && conditions.is_some_and(|c| c.iter().any(|c| c.type_ == "Ready" && c.status == "True"))
 }

@@ -56,6 +56,15 @@ pub fn build(names: &[&str]) -> Result<Vec<Image>> {
         .collect()
 }
 
+/// The program of an image that was built, for stories that run it as it is.
+pub fn program(name: &str) -> Result<PathBuf> {
+    let program = binaries::built(name)?;
+    if !program.exists() {
+        bail!("{} is not built", program.display());
+    }
+    Ok(program)
+}
+
 fn image(name: &str, binary: &Path, folder: &Path) -> Result<Image> {
     let dockerfile = dockerfile(name);
     let digest = digest(&[binary, &dockerfile])?;

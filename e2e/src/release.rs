@@ -32,12 +32,26 @@ impl<'a> Release<'a> {
         let chart = environment::repository().join("charts/refrain");
         let mut all = images(world)?;
         merge(&mut all, values);
-        let chart = chart.to_str().context("the repository's path is not text")?;
-        let install = ["upgrade", "--install", "refrain", chart, "--wait", "--timeout", "120s"];
+        let chart = chart
+            .to_str()
+            .context("the repository's path is not text")?;
+        let install = [
+            "upgrade",
+            "--install",
+            "refrain",
+            chart,
+            "--wait",
+            "--timeout",
+            "120s",
+        ];
         let arguments: Vec<&str> = install.into_iter().chain(["--values", "-"]).collect();
         world.helm_with(&arguments, &all.to_string()).await?;
         let reach = Reach::to(world, "refrain-router").await?;
-        Ok(Self { world, client: Client::new(reach.url()), _reach: reach })
+        Ok(Self {
+            world,
+            client: Client::new(reach.url()),
+            _reach: reach,
+        })
     }
 
     /// A client of the routers.
@@ -46,8 +60,14 @@ impl<'a> Release<'a> {
     }
 
     /// Waits until a condition of an object has a status, and returns its reason and message.
-    pub async fn condition(&self, object: &str, condition: &str, status: &str) -> Result<(String, String)> {
-        self.condition_in(self.world.namespace(), object, condition, status).await
+    pub async fn condition(
+        &self,
+        object: &str,
+        condition: &str,
+        status: &str,
+    ) -> Result<(String, String)> {
+        self.condition_in(self.world.namespace(), object, condition, status)
+            .await
     }
 
     /// The same in another namespace.
@@ -69,19 +89,33 @@ impl<'a> Release<'a> {
     }
 
     async fn look(&self, namespace: &str, object: &str, condition: &str) -> Result<Value> {
-        let json = self.world.kubectl(&["-n", namespace, "get", object, "-o", "json"]).await?;
+        let json = self
+            .world
+            .kubectl(&["-n", namespace, "get", object, "-o", "json"])
+            .await?;
         let object: Value = serde_json::from_str(&json)?;
         let generation = &object["metadata"]["generation"];
-        let conditions = object["status"]["conditions"].as_array().context("no conditions yet")?;
-        let found = conditions.iter().find(|c| c["type"] == condition).context("no such condition")?;
-        ensure!(found["observedGeneration"] == *generation, "it is of an older generation: {found}");
+        let conditions = object["status"]["conditions"]
+            .as_array()
+            .context("no conditions yet")?;
+        let found = conditions
+            .iter()
+            .find(|c| c["type"] == condition)
+            .context("no such condition")?;
+        ensure!(
+            found["observedGeneration"] == *generation,
+            "it is of an older generation: {found}"
+        );
         Ok(found.clone())
     }
 
     /// Waits until a model is answered, and returns the engine that did.
     pub async fn answers(&self, model: &str) -> Result<String> {
         let what = format!("an answer from {model}");
-        eventually(&what, SOON, async || self.client.chat(model).await?.engine()).await
+        eventually(&what, SOON, async || {
+            self.client.chat(model).await?.engine()
+        })
+        .await
     }
 
     /// Waits until a model is refused with a status, and returns the message.
@@ -89,7 +123,12 @@ impl<'a> Release<'a> {
         let what = format!("{status} for {model}");
         eventually(&what, SOON, async || {
             let reply = self.client.chat(model).await?;
-            ensure!(reply.status == status, "it is {}: {}", reply.status, reply.json());
+            ensure!(
+                reply.status == status,
+                "it is {}: {}",
+                reply.status,
+                reply.json()
+            );
             reply.error()
         })
         .await
@@ -102,7 +141,10 @@ fn images(world: &World) -> Result<Value> {
         let reference = world.image(name)?;
         let (path, tag) = reference.rsplit_once(':').context("an image has a tag")?;
         let (registry, repository) = path.split_once('/').context("an image has a registry")?;
-        Ok((registry.to_owned(), json!({ "repository": repository, "tag": tag })))
+        Ok((
+            registry.to_owned(),
+            json!({ "repository": repository, "tag": tag }),
+        ))
     };
     let (registry, operator) = parts(OPERATOR)?;
     let (_, router) = parts(ROUTER)?;

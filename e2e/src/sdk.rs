@@ -31,8 +31,14 @@ pub struct Running {
 
 fn script(world: &World, name: &str, arguments: &[&str]) -> Result<Command> {
     let mut python = world.python()?;
-    python.arg(environment::repository().join("e2e/python").join(name)).args(arguments);
-    python.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    python
+        .arg(environment::repository().join("e2e/python").join(name))
+        .args(arguments);
+    python
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
     Ok(python)
 }
 
@@ -40,8 +46,16 @@ fn script(world: &World, name: &str, arguments: &[&str]) -> Result<Command> {
 /// of them gave.
 pub async fn first_requests(world: &World, url: &str, model: &str) -> Result<Value> {
     let mut python = script(world, "first_requests.py", &[url, model])?;
-    let done = python.stdin(Stdio::null()).output().await.context("starting Python")?;
-    ensure!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr).trim());
+    let done = python
+        .stdin(Stdio::null())
+        .output()
+        .await
+        .context("starting Python")?;
+    ensure!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr).trim()
+    );
     Ok(serde_json::from_slice(&done.stdout)?)
 }
 
@@ -70,7 +84,12 @@ impl Streams {
     /// Fails unless all of at least `expected` streams ended well.
     pub fn all_well(&self, expected: usize) -> Result<()> {
         let first: Vec<&String> = self.failures.iter().take(3).collect();
-        ensure!(first.is_empty(), "{} of {} failed: {first:?}", self.failures.len(), self.streams);
+        ensure!(
+            first.is_empty(),
+            "{} of {} failed: {first:?}",
+            self.failures.len(),
+            self.streams
+        );
         ensure!(self.streams >= expected, "only {} streams", self.streams);
         Ok(())
     }

@@ -153,10 +153,28 @@ impl World {
         kubectl
     }
 
+    /// Installs the Gateway API's kind ReferenceGrant, unless the cluster has it.
+    pub async fn install_grants(&self) -> Result<()> {
+        let kind = "referencegrants.gateway.networking.k8s.io";
+        if self.kubectl(&["get", "crd", kind]).await.is_err() {
+            let file = self.cluster()?.programs().join("referencegrants.yaml");
+            let file = file.to_str().context("the cache's path is not text")?;
+            // Another story may be at it, too.
+            self.kubectl(&["apply", "--server-side", "--filename", file])
+                .await?;
+        }
+        Ok(())
+    }
+
     /// The URL of the API server.
     pub async fn server(&self) -> Result<String> {
-        self.kubectl(&["config", "view", "--minify", "--output=jsonpath={.clusters[0].cluster.server}"])
-            .await
+        self.kubectl(&[
+            "config",
+            "view",
+            "--minify",
+            "--output=jsonpath={.clusters[0].cluster.server}",
+        ])
+        .await
     }
 
     /// Applies manifests as a user would. Returns what kubectl printed, or its refusal as the error.
@@ -198,7 +216,7 @@ impl World {
 }
 
 /// Runs a command with text on its standard input.
-async fn fed(command: &mut Command, text: &str) -> Result<String> {
+pub async fn fed(command: &mut Command, text: &str) -> Result<String> {
     use std::process::Stdio;
     command
         .stdin(Stdio::piped())

@@ -9,7 +9,7 @@ use tokio::process::Command;
 use crate::environment;
 
 /// A command that finds the programs for root, is not asked anything, and ends when nobody waits for it any more.
-pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
+pub fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     command
         .env("PATH", environment::search_path())

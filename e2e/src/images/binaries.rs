@@ -1,6 +1,6 @@
 //! The programs that go into images, compiled so that they need no file beside them.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
@@ -38,25 +38,32 @@ pub(super) fn compile(images: &[&str]) -> Result<Vec<PathBuf>> {
         .iter()
         .map(|image| origin(image))
         .collect::<Result<_>>()?;
-    let repository = environment::repository();
-    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    // A target folder of its own: other flags in the usual one would compile everything anew each time.
-    let folder = repository.join("target/static");
-    cargo(&repository, &folder, &target, &origins)?;
-    Ok(origins
-        .iter()
-        .map(|origin| program(origin, &folder.join(&target).join("e2e")))
-        .collect())
+    cargo(&origins)?;
+    Ok(origins.iter().map(program).collect())
 }
 
-fn program(origin: &Origin, built: &Path) -> PathBuf {
+/// Where an image's program is once it is compiled.
+pub(super) fn built(image: &str) -> Result<PathBuf> {
+    Ok(program(&origin(image)?))
+}
+
+fn program(origin: &Origin) -> PathBuf {
     match origin {
-        Origin::Cargo { program, .. } => built.join(program),
+        Origin::Cargo { program, .. } => folder().join(target()).join("e2e").join(program),
         Origin::File(path) => PathBuf::from(path),
     }
 }
 
-fn cargo(repository: &Path, folder: &Path, target: &str, origins: &[Origin]) -> Result<()> {
+fn target() -> String {
+    format!("{}-unknown-linux-gnu", std::env::consts::ARCH)
+}
+
+/// A target folder of its own: other flags in the usual one would compile everything anew each time.
+fn folder() -> PathBuf {
+    environment::repository().join("target/static")
+}
+
+fn cargo(origins: &[Origin]) -> Result<()> {
     let mut cargo = Command::new(environment::read("CARGO").as_deref().unwrap_or("cargo"));
     cargo
         .args([
@@ -65,11 +72,11 @@ fn cargo(repository: &Path, folder: &Path, target: &str, origins: &[Origin]) -> 
             "--profile",
             "e2e",
             "--target",
-            target,
+            &target(),
             "--target-dir",
         ])
-        .arg(folder)
-        .current_dir(repository)
+        .arg(folder())
+        .current_dir(environment::repository())
         .env("RUSTFLAGS", "-C target-feature=+crt-static")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .stdin(Stdio::null())

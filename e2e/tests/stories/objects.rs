@@ -16,10 +16,15 @@ pub(crate) async fn the_api_server_refuses_what_is_wrong_and_says_why(world: &Wo
     let table = include_str!("../../../crds/tests/data/refused.yaml");
     let cases: Vec<Value> = serde_saphyr::from_multiple(table)?;
     for case in &cases {
-        let words = case["refusedWith"].as_str().context("a case says its words")?;
+        let words = case["refusedWith"]
+            .as_str()
+            .context("a case says its words")?;
         match world.apply(&case["object"].to_string()).await {
             Ok(_) => bail!("{} was let in", case["object"]),
-            Err(error) => ensure!(error.to_string().contains(words), "{words:?} is not in {error}"),
+            Err(error) => ensure!(
+                error.to_string().contains(words),
+                "{words:?} is not in {error}"
+            ),
         }
     }
     Ok(())
@@ -28,11 +33,24 @@ pub(crate) async fn the_api_server_refuses_what_is_wrong_and_says_why(world: &Wo
 pub(crate) async fn a_bad_route_does_not_stop_a_good_one(world: &World) -> Result<()> {
     let release = Release::install(world).await?;
     Engines::start(world, "llama", 1).await?;
-    apply(world, &[route("bad", "gone", "nobody"), provider("llama"), route("good", "llama", "llama")]).await?;
+    apply(
+        world,
+        &[
+            route("bad", "gone", "nobody"),
+            provider("llama"),
+            route("good", "llama", "llama"),
+        ],
+    )
+    .await?;
     release.condition("route/good", "Ready", "True").await?;
     release.answers("llama").await?;
-    let (reason, message) = release.condition("route/bad", "ResolvedRefs", "False").await?;
-    ensure!(reason == "ProviderNotFound" && message.contains("nobody"), "{reason}: {message}");
+    let (reason, message) = release
+        .condition("route/bad", "ResolvedRefs", "False")
+        .await?;
+    ensure!(
+        reason == "ProviderNotFound" && message.contains("nobody"),
+        "{reason}: {message}"
+    );
     release.condition("route/bad", "Ready", "False").await?;
     let told = release.refuses("gone", 503).await?;
     ensure!(told.contains("nobody"), "{told}");
@@ -54,8 +72,13 @@ pub(crate) async fn a_missing_secret_is_used_once_it_is_created_and_followed_whe
     let mut closed = provider("llama");
     closed["spec"]["auth"] = json!({ "type": "BearerToken", "secretRef": { "name": "key" } });
     apply(world, &[closed, route("llama", "llama", "llama")]).await?;
-    let (reason, message) = release.condition("provider/llama", "ResolvedRefs", "False").await?;
-    ensure!(reason == "SecretNotFound" && message.contains("key"), "{reason}: {message}");
+    let (reason, message) = release
+        .condition("provider/llama", "ResolvedRefs", "False")
+        .await?;
+    ensure!(
+        reason == "SecretNotFound" && message.contains("key"),
+        "{reason}: {message}"
+    );
     release.refuses("llama", 503).await?;
 
     for secret in ["sk-first", "sk-second"] {
@@ -64,15 +87,25 @@ pub(crate) async fn a_missing_secret_is_used_once_it_is_created_and_followed_whe
         apply(world, &[object]).await?;
         let expected = format!("Bearer {secret}");
         eventually("the engine gets the new key", SOON, async || {
-            release.client().chat_with("llama", &[("authorization", "Bearer of-the-client")]).await?.engine()?;
+            release
+                .client()
+                .chat_with("llama", &[("authorization", "Bearer of-the-client")])
+                .await?
+                .engine()?;
             let seen = engine.get("/stand-in").await?.json();
-            ensure!(seen["headers"]["authorization"] == expected, "it got {}", seen["headers"]);
+            ensure!(
+                seen["headers"]["authorization"] == expected,
+                "it got {}",
+                seen["headers"]
+            );
             Ok(())
         })
         .await?;
     }
     release.condition("route/llama", "Ready", "True").await?;
-    let everything = world.kubectl(&["get", "providers,routes,events", "-o", "yaml"]).await?;
+    let everything = world
+        .kubectl(&["get", "providers,routes,events", "-o", "yaml"])
+        .await?;
     ensure!(!everything.contains("sk-"), "a credential is shown");
     Ok(())
 }
@@ -83,13 +116,26 @@ pub(crate) async fn each_kind_of_auth_sends_what_it_says(world: &World) -> Resul
     let engine = Client::new(Reach::to(world, "llama").await?.url());
     let secret = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "key" },
                          "stringData": { "token": "sk-1" } });
-    apply(world, &[secret, provider("llama"), route("llama", "llama", "llama")]).await?;
+    apply(
+        world,
+        &[secret, provider("llama"), route("llama", "llama", "llama")],
+    )
+    .await?;
     let from = json!({ "name": "key", "key": "token" });
     let cases = [
         (json!(null), [Value::Null, Value::Null, Value::Null]),
-        (json!({ "type": "Passthrough" }), [json!("Bearer client"), json!("client"), Value::Null]),
-        (json!({ "type": "BearerToken", "secretRef": from }), [json!("Bearer sk-1"), Value::Null, Value::Null]),
-        (json!({ "type": "APIKeyHeader", "secretRef": from }), [Value::Null, json!("sk-1"), Value::Null]),
+        (
+            json!({ "type": "Passthrough" }),
+            [json!("Bearer client"), json!("client"), Value::Null],
+        ),
+        (
+            json!({ "type": "BearerToken", "secretRef": from }),
+            [json!("Bearer sk-1"), Value::Null, Value::Null],
+        ),
+        (
+            json!({ "type": "APIKeyHeader", "secretRef": from }),
+            [Value::Null, json!("sk-1"), Value::Null],
+        ),
         (
             json!({ "type": "APIKeyHeader", "secretRef": from, "headerName": "X-Engine-Key" }),
             [Value::Null, Value::Null, json!("sk-1")],
@@ -103,7 +149,8 @@ pub(crate) async fn each_kind_of_auth_sends_what_it_says(world: &World) -> Resul
             let own = [("authorization", "Bearer client"), ("x-api-key", "client")];
             release.client().chat_with("llama", &own).await?.engine()?;
             let seen = engine.get("/stand-in").await?.json();
-            let got = ["authorization", "x-api-key", "x-engine-key"].map(|name| seen["headers"][name].clone());
+            let got = ["authorization", "x-api-key", "x-engine-key"]
+                .map(|name| seen["headers"][name].clone());
             ensure!(got == expected, "{got:?} in place of {expected:?}");
             Ok(())
         })
@@ -112,7 +159,9 @@ pub(crate) async fn each_kind_of_auth_sends_what_it_says(world: &World) -> Resul
     Ok(())
 }
 
-pub(crate) async fn of_two_routes_in_conflict_the_older_serves_and_the_other_says_so(world: &World) -> Result<()> {
+pub(crate) async fn of_two_routes_in_conflict_the_older_serves_and_the_other_says_so(
+    world: &World,
+) -> Result<()> {
     let release = Release::install(world).await?;
     for name in ["one", "two"] {
         Engines::start(world, name, 1).await?;
@@ -121,9 +170,17 @@ pub(crate) async fn of_two_routes_in_conflict_the_older_serves_and_the_other_say
     apply(world, &[route("first", "chat", "one")]).await?;
     release.condition("route/first", "Ready", "True").await?;
     apply(world, &[route("second", "chat", "two")]).await?;
-    let (reason, message) = release.condition("route/second", "Accepted", "False").await?;
-    ensure!(reason == "Conflicted" && message.contains("first"), "{reason}: {message}");
-    ensure!(release.answers("chat").await?.starts_with("one-"), "the newer Route serves");
+    let (reason, message) = release
+        .condition("route/second", "Accepted", "False")
+        .await?;
+    ensure!(
+        reason == "Conflicted" && message.contains("first"),
+        "{reason}: {message}"
+    );
+    ensure!(
+        release.answers("chat").await?.starts_with("one-"),
+        "the newer Route serves"
+    );
 
     world.kubectl(&["delete", "route/first"]).await?;
     release.condition("route/second", "Ready", "True").await?;
@@ -135,16 +192,6 @@ pub(crate) async fn of_two_routes_in_conflict_the_older_serves_and_the_other_say
     .await
 }
 
-/// The kind ReferenceGrant of the Gateway API, unless the cluster has it.
-async fn install_grants(world: &World) -> Result<()> {
-    let kind = "referencegrants.gateway.networking.k8s.io";
-    if world.kubectl(&["get", "crd", kind]).await.is_err() {
-        let file = e2e::cluster::gateway_api(world.cluster()?);
-        world.apply(&std::fs::read_to_string(file)?).await?;
-    }
-    Ok(())
-}
-
 pub(crate) async fn a_revoked_grant_takes_its_backend_out(world: &World) -> Result<()> {
     let other = world.neighbour("providers").await?;
     let release = Release::install_with(world, &json!({ "watchNamespaces": [other] })).await?;
@@ -154,27 +201,39 @@ pub(crate) async fn a_revoked_grant_takes_its_backend_out(world: &World) -> Resu
     let mut ours = route("chat", "llama", "llama");
     ours["spec"]["rules"][0]["backendRefs"][0]["providerRef"]["namespace"] = json!(other);
     apply(world, &[theirs, ours]).await?;
-    let (reason, message) = release.condition("route/chat", "ResolvedRefs", "False").await?;
-    ensure!(reason == "RefNotPermitted" && message.contains("ReferenceGrant"), "{reason}: {message}");
+    let (reason, message) = release
+        .condition("route/chat", "ResolvedRefs", "False")
+        .await?;
+    ensure!(
+        reason == "RefNotPermitted" && message.contains("ReferenceGrant"),
+        "{reason}: {message}"
+    );
     release.refuses("llama", 503).await?;
 
     // The operator started without the kind; it is picked up when it comes.
-    install_grants(world).await?;
+    world.install_grants().await?;
     let grant = json!({
         "apiVersion": "gateway.networking.k8s.io/v1beta1", "kind": "ReferenceGrant",
         "metadata": { "name": "routes", "namespace": other },
         "spec": { "from": [{ "group": "refrain.dev", "kind": "Route", "namespace": world.namespace() }],
                   "to": [{ "group": "refrain.dev", "kind": "Provider" }] },
     });
-    eventually("the grant is taken", SOON, async || apply(world, &[grant.clone()]).await).await?;
+    eventually("the grant is taken", SOON, async || {
+        apply(world, &[grant.clone()]).await
+    })
+    .await?;
     eventually("the grant counts", 2 * SOON, async || {
         release.client().chat("llama").await?.engine()
     })
     .await?;
     release.condition("route/chat", "Ready", "True").await?;
 
-    world.kubectl(&["-n", &other, "delete", "referencegrant", "routes"]).await?;
+    world
+        .kubectl(&["-n", &other, "delete", "referencegrant", "routes"])
+        .await?;
     release.refuses("llama", 503).await?;
-    release.condition("route/chat", "ResolvedRefs", "False").await?;
+    release
+        .condition("route/chat", "ResolvedRefs", "False")
+        .await?;
     Ok(())
 }

@@ -70,20 +70,19 @@ async fn ask(world: &World) -> Result<String> {
         "http://web.{}.svc.cluster.local/hostname",
         world.namespace()
     );
+    // wget has a time limit of its own, which ends it with a segmentation fault.
+    let wget = [
+        "timeout",
+        "2",
+        "/bin/busybox",
+        "wget",
+        "-q",
+        "-O",
+        "-",
+        &url,
+    ];
     world
-        .kubectl(&[
-            "exec",
-            "asker",
-            "--",
-            "/bin/busybox",
-            "wget",
-            "-q",
-            "-T",
-            "2",
-            "-O",
-            "-",
-            &url,
-        ])
+        .kubectl(&[&["exec", "asker", "--", "/bin/busybox"][..], &wget].concat())
         .await
 }
 
@@ -196,10 +195,11 @@ pub(crate) async fn pods_serve_on_while_the_api_server_is_down(world: &World) ->
     );
     let fetched = tokio::process::Command::new("/bin/busybox")
         .args([
+            "timeout",
+            "5",
+            "/bin/busybox",
             "wget",
             "-q",
-            "-T",
-            "5",
             "-O",
             "-",
             &format!("http://{address}/hostname"),

@@ -17,7 +17,11 @@ const STREAMS: usize = 50;
 const SOON: Duration = Duration::from_secs(30);
 
 /// Scales the pool up and down under streams, each step until the routing has followed.
-async fn scale_under_streams(world: &World, release: &Release<'_>, pool: &Engines<'_>) -> Result<Streams> {
+async fn scale_under_streams(
+    world: &World,
+    release: &Release<'_>,
+    pool: &Engines<'_>,
+) -> Result<Streams> {
     let streams = sdk::streams(world, release.client().url(), "llama", STREAMS)?;
     for replicas in [3, 1] {
         pool.scale(replicas).await?;
@@ -27,7 +31,11 @@ async fn scale_under_streams(world: &World, release: &Release<'_>, pool: &Engine
             for _ in 0..30 {
                 used.insert(release.client().chat("llama").await?.engine()?);
             }
-            ensure!(used.iter().eq(pods.iter().collect::<std::collections::BTreeSet<_>>()), "{used:?} of {pods:?}");
+            ensure!(
+                used.iter()
+                    .eq(pods.iter().collect::<std::collections::BTreeSet<_>>()),
+                "{used:?} of {pods:?}"
+            );
             Ok(())
         })
         .await?;
@@ -35,10 +43,16 @@ async fn scale_under_streams(world: &World, release: &Release<'_>, pool: &Engine
     streams.end().await
 }
 
-pub(crate) async fn a_pool_scales_up_and_down_under_streams_and_nothing_is_lost(world: &World) -> Result<()> {
+pub(crate) async fn a_pool_scales_up_and_down_under_streams_and_nothing_is_lost(
+    world: &World,
+) -> Result<()> {
     let release = Release::install(world).await?;
     let pool = Engines::start(world, "llama", 1).await?;
-    apply(world, &[provider("llama"), route("llama", "llama", "llama")]).await?;
+    apply(
+        world,
+        &[provider("llama"), route("llama", "llama", "llama")],
+    )
+    .await?;
     release.condition("route/llama", "Ready", "True").await?;
     let streams = scale_under_streams(world, &release, &pool).await?;
     streams.all_well(2 * STREAMS)?;
@@ -46,27 +60,39 @@ pub(crate) async fn a_pool_scales_up_and_down_under_streams_and_nothing_is_lost(
     Ok(())
 }
 
-pub(crate) async fn a_pool_scales_while_the_operator_is_down_and_nothing_is_lost(world: &World) -> Result<()> {
+pub(crate) async fn a_pool_scales_while_the_operator_is_down_and_nothing_is_lost(
+    world: &World,
+) -> Result<()> {
     let release = Release::install(world).await?;
     let pool = Engines::start(world, "llama", 1).await?;
-    apply(world, &[provider("llama"), route("llama", "llama", "llama")]).await?;
+    apply(
+        world,
+        &[provider("llama"), route("llama", "llama", "llama")],
+    )
+    .await?;
     release.condition("route/llama", "Ready", "True").await?;
 
     let operators = ListParams::default().labels("app.kubernetes.io/component=operator");
-    world.kubectl(&["scale", "deployment/refrain-operator", "--replicas=0"]).await?;
+    world
+        .kubectl(&["scale", "deployment/refrain-operator", "--replicas=0"])
+        .await?;
     eventually("the operator is gone", SOON, async || {
         let left = world.api::<Pod>().list(&operators).await?.items.len();
         ensure!(left == 0, "{left} are left");
         Ok(())
     })
     .await?;
-    scale_under_streams(world, &release, &pool).await?.all_well(2 * STREAMS)?;
+    scale_under_streams(world, &release, &pool)
+        .await?
+        .all_well(2 * STREAMS)?;
 
     // What was applied meanwhile counts when it is back.
     let mut alias = route("alias", "alias", "llama");
     alias["spec"]["rules"][0]["backendRefs"][0]["model"] = json!("llama");
     apply(world, &[alias]).await?;
-    world.kubectl(&["scale", "deployment/refrain-operator", "--replicas=1"]).await?;
+    world
+        .kubectl(&["scale", "deployment/refrain-operator", "--replicas=1"])
+        .await?;
     release.answers("alias").await?;
     Ok(())
 }
