@@ -7,4 +7,12 @@
 //!                                                        report ─► one Lease per router pod
 //! ```
 
+mod access;
+mod api;
 pub mod fleet;
+mod flow;
+pub mod metrics;
+mod pick;
+pub mod serve;
+pub mod table;
+mod upstream;

@@ -2,6 +2,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use http::HeaderValue;
+
+use crate::upstream::Idle;
+
 /// What makes an endpoint the same one over time: the pod's UID, or the address when no pod
 /// stands behind it, and the port. A new pod at an old address is another endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -24,17 +28,23 @@ pub struct Endpoint {
     id: EndpointId,
     name: String,
     address: SocketAddr,
+    authority: HeaderValue,
     in_flight: AtomicU32,
+    idle: Idle,
 }
 
 impl Endpoint {
     /// An endpoint without load. `name` is what logs call it: the pod's name, or the address.
     pub fn new(id: EndpointId, name: String, address: SocketAddr) -> Self {
+        // Digits, dots, colons and brackets always make a header value.
+        let authority = HeaderValue::from_str(&address.to_string());
         Self {
             id,
             name,
             address,
+            authority: authority.unwrap_or(HeaderValue::from_static("")),
             in_flight: AtomicU32::new(0),
+            idle: Idle::default(),
         }
     }
 
@@ -51,6 +61,16 @@ impl Endpoint {
     /// Where it listens.
     pub const fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Its address as a `Host` header.
+    pub const fn authority(&self) -> &HeaderValue {
+        &self.authority
+    }
+
+    /// Connections to it that wait for a next request.
+    pub(crate) const fn idle(&self) -> &Idle {
+        &self.idle
     }
 
     /// Requests of this router that are with it now.
