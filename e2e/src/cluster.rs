@@ -43,7 +43,7 @@ use crate::environment;
 use crate::images::Image;
 use process::Process;
 use run::Run;
-use stage::Stage;
+use stage::{Interrupts, Stage};
 
 /// A running cluster, seen from inside its namespaces.
 pub struct Cluster {
@@ -104,6 +104,7 @@ fn build_programs() -> Result<PathBuf> {
 /// The host's part: a run folder and cgroups, the namespaces, and the clean-up.
 async fn host(programs: &Path, images: &[Image]) -> Result<ExitCode> {
     run::sweep().await?;
+    let mut interrupts = Interrupts::new()?;
     let run = Run::create()?;
     let ended = async {
         fs::write(run.path("images.json"), serde_json::to_vec(images)?)?;
@@ -112,7 +113,7 @@ async fn host(programs: &Path, images: &[Image]) -> Result<ExitCode> {
             programs.as_os_str().as_encoded_bytes(),
         )?;
         cgroup::create(run.name())?;
-        stage::enter(&run, |unshare| {
+        stage::enter(&run, &mut interrupts, |unshare| {
             ways_in::write(run.folder(), programs, unshare)
         })
         .await

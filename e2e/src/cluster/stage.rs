@@ -57,8 +57,11 @@ pub fn is_inside() -> bool {
 
 /// Runs this program again in new namespaces, and returns with its exit code or when this process is told to end.
 /// `entered` gets the number of the process that made the namespaces.
-pub(super) async fn enter(run: &Run, entered: impl FnOnce(u32) -> Result<()>) -> Result<ExitCode> {
-    let mut interrupts = Interrupts::new()?;
+pub(super) async fn enter(
+    run: &Run,
+    interrupts: &mut Interrupts,
+    entered: impl FnOnce(u32) -> Result<()>,
+) -> Result<ExitCode> {
     let mut child = tokio::process::Command::new("unshare")
         .args([
             "--net",
@@ -104,14 +107,15 @@ async fn end(child: &mut Child) -> Result<()> {
 }
 
 /// The signals that end the host.
-struct Interrupts {
+pub(super) struct Interrupts {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
     hangup: tokio::signal::unix::Signal,
 }
 
 impl Interrupts {
-    fn new() -> Result<Self> {
+    /// From now on these signals do not end this process by themselves.
+    pub(super) fn new() -> Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
