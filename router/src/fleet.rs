@@ -3,7 +3,9 @@
 //! what they belong to.
 
 mod endpoint;
+pub mod follow;
 mod pool;
+pub mod roster;
 pub mod slices;
 
 use std::collections::HashMap;

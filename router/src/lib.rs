@@ -9,10 +9,12 @@
 
 mod access;
 mod api;
+pub mod copy;
 pub mod fleet;
 mod flow;
 pub mod metrics;
 mod pick;
 pub mod serve;
+pub mod source;
 pub mod table;
 mod upstream;
