@@ -94,7 +94,11 @@ fn interrupted() -> Result<()> {
 }
 
 fn panicked() -> Result<()> {
-    let mut owner = Owner::start(Command::new(std::env::current_exe()?).arg(PANICS))?;
+    let mut owner = Owner::start(
+        Command::new(std::env::current_exe()?)
+            .arg(PANICS)
+            .env("RUST_BACKTRACE", "0"),
+    )?;
     let status = owner.child.wait()?;
     ensure!(status.code() == Some(101), "{status}");
     nothing_is_left(&owner.name)
