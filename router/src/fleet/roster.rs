@@ -248,7 +248,8 @@ fn merged(wanted: &Wanted, entry: &Namespace) -> Merged {
         let service = &wanted.service;
         let problem = format!(
             "no EndpointSlice has the label kubernetes.io/service-name: {service}, so there is \
-             no endpoint: check that Service {service} exists and selects pods"
+             no endpoint: check that Service {service} exists and selects pods, or write the \
+             slice by hand"
         );
         return Merged {
             problem: Some(problem),
