@@ -10,6 +10,7 @@
 mod access;
 mod api;
 pub mod copy;
+pub mod discover;
 pub mod fleet;
 mod flow;
 pub mod metrics;
