@@ -17,7 +17,7 @@ use crate::board::Board;
 use crate::metrics::Metrics;
 
 /// The event loop turns at least every second; it is stuck when it has not for this long.
-const STUCK: Duration = Duration::from_secs(60);
+const STUCK: Duration = Duration::from_mins(1);
 
 /// When the event loop last turned.
 #[derive(Clone, Debug)]
@@ -81,14 +81,14 @@ async fn readyz(State(admin): State<Admin>) -> (StatusCode, String) {
     let now = Instant::now();
     let missing = admin.board.missing(now);
     if !missing.is_empty() {
-        return (StatusCode::SERVICE_UNAVAILABLE, lines(missing));
+        return (StatusCode::SERVICE_UNAVAILABLE, lines(&missing));
     }
     let mut text = vec!["ok".to_owned()];
     text.extend(admin.board.degraded(now));
-    (StatusCode::OK, lines(text))
+    (StatusCode::OK, lines(&text))
 }
 
-fn lines(lines: Vec<String>) -> String {
+fn lines(lines: &[String]) -> String {
     let mut text = lines.join("\n");
     text.push('\n');
     text

@@ -35,25 +35,12 @@ type Tasks = JoinSet<anyhow::Result<()>>;
 /// Runs until a signal says to stop, or a part of it fails.
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let client = client().await?;
-    let listener = TcpListener::bind(args.admin)
-        .await
-        .with_context(|| format!("cannot listen on --admin {}", args.admin))?;
-    tracing::info!(
-        version = env!("CARGO_PKG_VERSION"),
-        namespace = args.namespace,
-        scope = ?args.scope,
-        watched = ?args.namespaces(),
-        "started"
-    );
+    let listener = listen(&args).await?;
     let app = App::new(client, args);
     let mut outer = Tasks::new();
     let mut inner = Tasks::new();
     app.start(listener, &mut outer, &mut inner);
-    let result = tokio::select! {
-        result = stopped() => result,
-        ended = outer.join_next() => Err(ended_early(ended)),
-        ended = inner.join_next() => Err(ended_early(ended)),
-    };
+    let result = until_stopped(&mut outer, &mut inner).await;
     // The Lease is released only after the last write.
     app.inner_stop.cancel();
     join(inner).await;
@@ -61,6 +48,30 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     join(outer).await;
     tracing::info!("stopped");
     result
+}
+
+async fn until_stopped(outer: &mut Tasks, inner: &mut Tasks) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+    tokio::select! {
+        _ = terminate.recv() => Ok(()),
+        _ = interrupt.recv() => Ok(()),
+        ended = outer.join_next() => Err(ended_early(ended)),
+        ended = inner.join_next() => Err(ended_early(ended)),
+    }
+}
+
+async fn listen(args: &Args) -> anyhow::Result<TcpListener> {
+    let listener = TcpListener::bind(args.admin)
+        .await
+        .with_context(|| format!("cannot listen on --admin {}", args.admin))?;
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        namespace = args.namespace,
+        scope = ?args.scope,
+        "started"
+    );
+    Ok(listener)
 }
 
 async fn client() -> anyhow::Result<Client> {
@@ -178,16 +189,6 @@ impl App {
             write,
         }
     }
-}
-
-async fn stopped() -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
-    tokio::select! {
-        _ = terminate.recv() => tracing::info!("SIGTERM: stopping"),
-        _ = interrupt.recv() => tracing::info!("SIGINT: stopping"),
-    }
-    Ok(())
 }
 
 fn ended_early(ended: Option<Result<anyhow::Result<()>, tokio::task::JoinError>>) -> anyhow::Error {

@@ -77,6 +77,7 @@ impl Debounce {
 
 #[cfg(test)]
 mod tests {
+    use futures::StreamExt as _;
     use tokio::time::{sleep, timeout};
 
     use super::*;
@@ -101,12 +102,10 @@ mod tests {
     async fn a_stream_of_events_is_answered_after_the_longest_delay() {
         let (wake, mut debounce) = debounce();
         let start = Instant::now();
-        let events = async {
-            loop {
-                wake.inputs();
-                sleep(10 * MS).await;
-            }
-        };
+        let events = futures::stream::repeat(()).for_each(|()| {
+            wake.inputs();
+            sleep(10 * MS)
+        });
         tokio::select! {
             () = debounce.settled() => {}
             () = events => {}

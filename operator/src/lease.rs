@@ -235,13 +235,10 @@ impl Candidate {
     }
 
     async fn release(&mut self) {
-        let Some(mine) = self.mine.take() else { return };
-        if mine.spec.as_ref().and_then(|s| s.holder_identity.as_ref()) != Some(&self.me) {
-            return;
-        }
-        match self.replace(released(mine)).await {
-            Ok(_) => tracing::info!(lease = self.name, "released"),
-            Err(error) => tracing::warn!(lease = self.name, %error, "not released"),
+        if let Some(mine) = self.mine.take()
+            && let Err(error) = self.replace(released(mine)).await
+        {
+            tracing::warn!(lease = self.name, %error, "the Lease is not released");
         }
     }
 }

@@ -150,6 +150,7 @@ mod tests {
         }
     }
 
+    #[expect(clippy::unnecessary_wraps, reason = "what the watch shows is optional")]
     fn shown(version: &str, generation: i64, bytes: Vec<u8>) -> Option<Arc<Held>> {
         Some(Arc::new(held(version, generation, bytes)))
     }

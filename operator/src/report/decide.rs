@@ -260,9 +260,7 @@ fn counts(
         total: count(seen.total),
     };
     status.endpoints = Some(fresh);
-    let Some(before) = current.endpoints.filter(|before| *before != fresh) else {
-        return None;
-    };
+    let before = current.endpoints.filter(|before| *before != fresh)?;
     let flips = (before.ready == 0) != (fresh.ready == 0);
     let due = memory.counted.map(|at| at + COUNTS_EVERY);
     match due {

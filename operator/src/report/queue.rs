@@ -19,7 +19,7 @@ const AT_ONCE: usize = 16;
 /// A status that was written is believed for this long without having been seen.
 const BELIEVED: Duration = Duration::from_secs(10);
 const FIRST_DELAY: Duration = Duration::from_millis(500);
-const MOST_DELAY: Duration = Duration::from_secs(60);
+const MOST_DELAY: Duration = Duration::from_mins(1);
 
 /// A status to write.
 pub(super) struct Job {
@@ -208,9 +208,11 @@ mod tests {
     #[test]
     fn what_was_written_is_believed_until_the_watch_shows_a_change() {
         let now = Instant::now();
-        let mut entry = Entry::default();
         let (old, mine, foreign) = (status("old"), status("mine"), status("foreign"));
-        entry.written = Some((old.clone(), mine.clone(), now));
+        let mut entry = Entry {
+            written: Some((old.clone(), mine.clone(), now)),
+            ..Entry::default()
+        };
         assert_eq!(entry.current(&old, now), mine, "the watch is behind");
         assert_eq!(entry.current(&foreign, now), foreign);
         assert_eq!(entry.current(&old, now), old, "and then the watch counts");
@@ -219,8 +221,10 @@ mod tests {
     #[test]
     fn what_was_written_is_not_believed_for_ever() {
         let now = Instant::now();
-        let mut entry = Entry::default();
-        entry.written = Some((status("old"), status("mine"), now));
+        let mut entry = Entry {
+            written: Some((status("old"), status("mine"), now)),
+            ..Entry::default()
+        };
         assert_eq!(entry.current(&status("old"), now + BELIEVED), status("old"));
     }
 

@@ -97,16 +97,18 @@ where
         let stores = Arc::clone(stores);
         tasks.spawn(async move {
             let stop = room.stop.clone();
-            let mut backoff = Backoff::new(FIRST_DELAY, MOST_DELAY);
-            let watch = async {
-                loop {
-                    self.until_ended(&room, &stores, &mut backoff).await;
-                    sleep(backoff.next()).await;
-                }
-            };
-            stop.run_until_cancelled(watch).await;
+            stop.run_until_cancelled(self.for_ever(&room, &stores))
+                .await;
             Ok(())
         });
+    }
+
+    async fn for_ever(&self, room: &Room, stores: &Stores) {
+        let mut backoff = Backoff::new(FIRST_DELAY, MOST_DELAY);
+        loop {
+            self.until_ended(room, stores, &mut backoff).await;
+            sleep(backoff.next()).await;
+        }
     }
 
     /// Watches until it has to be started afresh.
@@ -116,47 +118,53 @@ where
         stores: &Stores,
         backoff: &mut Backoff,
     ) -> Ended {
-        let shelf = (self.shelf)(stores);
         let mut events = pin!(watcher(self.api.clone(), self.config.clone()));
         let mut listed = Vec::new();
-        loop {
-            match events.next().await {
-                None => return Ended::Lost,
-                Some(Ok(event)) => {
-                    if !matches!(event, Event::Init) {
-                        backoff.reset();
-                    }
-                    self.take(event, shelf, &mut listed, room);
+        while let Some(event) = events.next().await {
+            let error = match event {
+                Ok(event) => {
+                    self.take(event, stores, &mut listed, room, backoff);
+                    continue;
                 }
-                Some(Err(error)) => {
-                    room.trouble(trouble(&error, &room.need));
-                    if let Some(ended) = ended(&error) {
-                        return ended;
-                    }
-                    sleep(backoff.next()).await;
-                }
+                Err(error) => error,
+            };
+            room.trouble(trouble(&error, &room.need));
+            if let Some(ended) = ended(&error) {
+                return ended;
             }
+            sleep(backoff.next()).await;
         }
+        Ended::Lost
     }
 
-    fn take(&self, event: Event<K>, shelf: &Shelf<V>, listed: &mut Vec<(Key, V)>, room: &Room) {
+    fn take(
+        &self,
+        event: Event<K>,
+        stores: &Stores,
+        listed: &mut Vec<(Key, V)>,
+        room: &Room,
+        backoff: &mut Backoff,
+    ) {
+        let kept = (self.shelf)(stores);
         match event {
-            Event::Init => listed.clear(),
+            // The list has yet to succeed.
+            Event::Init => return listed.clear(),
             Event::InitApply(object) => {
                 let key = key(&object);
                 listed.extend((self.keep)(object).map(|value| (key, value)));
             }
             Event::InitDone => {
-                room.changed(shelf.replace(&room.span, std::mem::take(listed)));
+                room.changed(kept.replace(&room.span, std::mem::take(listed)));
                 room.met();
             }
             Event::Apply(object) => {
                 let key = key(&object);
-                room.changed(shelf.set(key, (self.keep)(object)));
+                room.changed(kept.set(key, (self.keep)(object)));
                 room.board.met(&room.need);
             }
-            Event::Delete(object) => room.changed(shelf.set(key(&object), None)),
+            Event::Delete(object) => room.changed(kept.set(key(&object), None)),
         }
+        backoff.reset();
     }
 }
 

@@ -119,32 +119,37 @@ async fn served(client: &Client) -> Result<Option<ApiResource>, kube::Error> {
 
 #[cfg(test)]
 mod tests {
-    use http_body_util::BodyExt as _;
     use kube::client::Body;
     use serde_json::{Value, json};
 
     use super::*;
 
-    /// An API server that serves these resources per group and version, and nothing else.
-    async fn ask(serving: Vec<(&'static str, &'static str)>) -> Option<ApiResource> {
+    type Serving = Vec<(&'static str, &'static str)>;
+
+    /// What is found at an API server that serves these versions and resources, and nothing else.
+    async fn ask(serving: Serving) -> Option<ApiResource> {
         let (service, mut asked) =
             tower_test::mock::pair::<http::Request<Body>, http::Response<Body>>();
         let client = Client::new(service, "default");
         let server = async move {
             while let Some((request, send)) = asked.next_request().await {
-                let path = request.uri().path().to_owned();
-                request.into_body().collect().await.unwrap();
-                let found = serving.iter().find(|(version, _)| path.ends_with(version));
-                let answer = found.map_or_else(missing, |(version, name)| list(version, name));
-                let code = if found.is_some() { 200 } else { 404 };
-                let body = Body::from(answer.to_string().into_bytes());
-                send.send_response(http::Response::builder().status(code).body(body).unwrap());
+                send.send_response(answer(request.uri().path(), &serving));
             }
         };
         tokio::select! {
             found = served(&client) => found.unwrap(),
             () = server => None,
         }
+    }
+
+    fn answer(path: &str, serving: &Serving) -> http::Response<Body> {
+        let found = serving.iter().find(|(version, _)| path.ends_with(version));
+        let (code, json) = match found {
+            Some((version, name)) => (200, list(version, name)),
+            None => (404, missing()),
+        };
+        let body = Body::from(json.to_string().into_bytes());
+        http::Response::builder().status(code).body(body).unwrap()
     }
 
     fn list(version: &str, name: &str) -> Value {

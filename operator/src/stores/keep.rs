@@ -128,6 +128,7 @@ impl Keep for Grant {
 
 /// Does for one object what kube's `DeserializeGuard` does, and keeps the status of an object
 /// without its kind's shape too, so that it is not written again and again.
+#[expect(clippy::unnecessary_wraps, reason = "the shape of every keep function")]
 pub(crate) fn object<K>(mut object: DynamicObject) -> Option<Object<K>>
 where
     K: Resource<DynamicType = ()> + DeserializeOwned,
@@ -255,18 +256,18 @@ impl Keep for Vec<RouterPod> {
 /// The pods that a slice lists.
 #[expect(clippy::unnecessary_wraps, reason = "the shape of every keep function")]
 pub(crate) fn router_pods(slice: EndpointSlice) -> Option<Vec<RouterPod>> {
-    let pod = |endpoint: &Endpoint| {
-        let target = endpoint.target_ref.as_ref()?;
-        let is_pod = target.kind.as_deref() == Some("Pod");
-        let conditions = endpoint.conditions.clone().unwrap_or_default();
-        Some(RouterPod {
-            name: target.name.clone().filter(|_| is_pod)?,
-            is_ready: conditions.ready != Some(false),
-            is_terminating: conditions.terminating == Some(true),
-        })
-    };
-    // Absent when there are none, whatever the schema says.
-    Some(slice.endpoints.iter().filter_map(pod).collect())
+    Some(slice.endpoints.into_iter().filter_map(router_pod).collect())
+}
+
+fn router_pod(endpoint: Endpoint) -> Option<RouterPod> {
+    let target = endpoint.target_ref?;
+    let is_pod = target.kind.as_deref() == Some("Pod");
+    let conditions = endpoint.conditions.unwrap_or_default();
+    Some(RouterPod {
+        name: target.name.filter(|_| is_pod)?,
+        is_ready: conditions.ready != Some(false),
+        is_terminating: conditions.terminating == Some(true),
+    })
 }
 
 /// The names of pods that some slice calls ready and none calls terminating, sorted.

@@ -92,14 +92,14 @@ fn a_report_that_cannot_be_read_counts_as_none() {
     assert!(report(read(lease)).is_none());
 }
 
-fn slice(endpoints: Value) -> Vec<RouterPod> {
+fn slice(endpoints: &Value) -> Vec<RouterPod> {
     let slice = json!({ "addressType": "IPv4", "metadata": {}, "endpoints": endpoints });
     router_pods(read(slice)).unwrap()
 }
 
 #[test]
 fn unready_and_terminating_pods_are_not_expected_and_no_word_means_ready() {
-    let pods = slice(json!([
+    let pods = slice(&json!([
         { "addresses": ["10.0.0.1"], "targetRef": { "kind": "Pod", "name": "b" }, "conditions": {} },
         { "addresses": ["10.0.0.2"], "targetRef": { "kind": "Pod", "name": "a" },
           "conditions": { "ready": true } },
@@ -113,10 +113,15 @@ fn unready_and_terminating_pods_are_not_expected_and_no_word_means_ready() {
 }
 
 #[test]
+fn a_slice_without_endpoints_lists_no_pods() {
+    assert!(slice(&json!(null)).is_empty());
+}
+
+#[test]
 fn a_pod_in_two_slices_is_one_pod() {
     let target = json!({ "kind": "Pod", "name": "a" });
-    let v4 = slice(json!([{ "addresses": ["10.0.0.1"], "targetRef": target }]));
-    let v6 = slice(json!([{ "addresses": ["fd00::1"], "targetRef": target }]));
+    let v4 = slice(&json!([{ "addresses": ["10.0.0.1"], "targetRef": target }]));
+    let v6 = slice(&json!([{ "addresses": ["fd00::1"], "targetRef": target }]));
     assert_eq!(ready_pods(v4.iter().chain(&v6)), ["a"]);
 }
 
