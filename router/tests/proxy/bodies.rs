@@ -3,7 +3,7 @@
 use crate::client::{chat, request};
 use crate::engine::{Engine, ok, reply};
 use crate::router::{MAX_BODY, Router, backend, everything_to, provider, route, rule, snapshot};
-use crate::wire::chunk;
+use crate::wire::{Message, chunk};
 use crds::snapshot::{Backend, Match};
 
 #[tokio::test]
@@ -94,7 +94,7 @@ async fn bodies_of_any_size_up_to_the_limit_go_through() {
         assert_eq!(client.response().await.status(), 200);
         sent.extend([body.clone(), body]);
     }
-    let seen: Vec<_> = engine.requests().iter().map(|r| r.text()).collect();
+    let seen: Vec<_> = engine.requests().iter().map(Message::text).collect();
     assert!(seen == sent);
 }
 
@@ -161,8 +161,9 @@ async fn a_renamed_model_is_all_that_changes() {
         ..backend("p")
     };
     let claims = [Match::Exact("alias".into()), Match::Prefix(String::new())];
-    let routes = vec![route("r", vec![rule(&claims, vec![renamed])])];
-    let router = Router::start(&snapshot(vec![provider("p")], routes)).await;
+    let rules = vec![rule(&claims, vec![renamed])];
+    let table = snapshot(vec![provider("p")], vec![route("r", rules)]);
+    let router = Router::start(&table).await;
     router.members("p", &[engine.address]);
     let mut client = router.client().await;
     for (sent, seen) in [

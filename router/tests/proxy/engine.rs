@@ -24,6 +24,15 @@ pub(crate) struct Seen {
     connections: Arc<Mutex<usize>>,
 }
 
+impl Seen {
+    /// Another connection; how many came before it.
+    fn connected(&self) -> usize {
+        let mut count = self.connections.lock();
+        *count += 1;
+        *count - 1
+    }
+}
+
 /// A connection at the engine's end.
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -39,6 +48,13 @@ impl Connection {
         let request = self.wire.message().await?;
         self.seen.requests.lock().push(request.clone());
         Some(request)
+    }
+
+    /// Gives every request the same reply.
+    pub(crate) async fn reply(mut self, reply: Arc<Vec<u8>>) {
+        while self.request().await.is_some() {
+            self.wire.send(&*reply).await;
+        }
     }
 }
 
@@ -57,11 +73,7 @@ impl Engine {
             let mut connections = JoinSet::new();
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                let number = {
-                    let mut count = noted.connections.lock();
-                    *count += 1;
-                    *count - 1
-                };
+                let number = noted.connected();
                 connections.spawn(script(Connection {
                     wire: Wire::new(stream),
                     number,
@@ -79,15 +91,7 @@ impl Engine {
     /// Gives every request the same reply.
     pub(crate) async fn replying(reply: impl Into<Vec<u8>>) -> Self {
         let reply = Arc::new(reply.into());
-        Self::start(move |mut connection| {
-            let reply = Arc::clone(&reply);
-            async move {
-                while connection.request().await.is_some() {
-                    connection.wire.send(&*reply).await;
-                }
-            }
-        })
-        .await
+        Self::start(move |connection| connection.reply(Arc::clone(&reply))).await
     }
 
     /// An address at which nobody listens.

@@ -178,8 +178,9 @@ async fn weights_share_out_what_is_usable() {
         weighted("c", 0),
     ];
     let providers = vec![provider("a"), provider("b"), provider("c")];
-    let routes = vec![route("r", vec![rule(&[exact("m")], backends)])];
-    let router = Router::start(&snapshot(providers, routes)).await;
+    let rules = vec![rule(&[exact("m")], backends)];
+    let table = snapshot(providers, vec![route("r", rules)]);
+    let router = Router::start(&table).await;
     for (name, engine) in [("a", &a), ("b", &b), ("c", &c)] {
         router.members(name, &[engine.address]);
     }
@@ -209,8 +210,10 @@ async fn a_rule_that_cannot_be_served_says_why_and_falls_to_no_other() {
         &[exact("secret")],
         vec![backend("q"), backend("gone")],
     )];
-    let routes = vec![route("r", rules), route("s", secret)];
-    let table = snapshot(vec![provider("p"), with_key], routes);
+    let table = snapshot(
+        vec![provider("p"), with_key],
+        vec![route("r", rules), route("s", secret)],
+    );
     let router = Router::start(&table).await;
     router.members("p", &[engine.address]);
     router.members("q", &[engine.address]);

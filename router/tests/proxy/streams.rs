@@ -1,35 +1,44 @@
 //! Streams come through as they are: every byte, each as it comes, and a break shows as one.
 
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+
 use crate::client::{Client, chat};
 use crate::engine::{Connection, Engine, STREAM, ok, reply};
 use crate::log;
 use crate::router::Router;
-use crate::wire::eventually;
+use crate::wire::{chunk, eventually};
 
 const BODY: &str = r#"{"model":"m","stream":true}"#;
 const CAPTURED: &str = include_str!("../data/stream.sse");
 const CAPTURED_HEAD: &str = include_str!("../data/stream_headers.txt");
 
 /// Sends `pieces`, each once the client has read the one before.
-async fn in_step(pieces: Vec<Vec<u8>>) -> (Engine, tokio::sync::mpsc::Sender<()>) {
-    let (read_tx, read_rx) = tokio::sync::mpsc::channel(1);
-    let state = std::sync::Arc::new(tokio::sync::Mutex::new((read_rx, pieces.into_iter())));
-    let engine = Engine::start(move |mut connection| {
-        let state = std::sync::Arc::clone(&state);
-        async move {
-            let (read_rx, pieces) = &mut *state.lock().await;
-            while connection.request().await.is_some() {
-                connection.wire.send(STREAM).await;
-                for _ in 0..2 {
-                    connection.wire.send_chunk(pieces.next().unwrap()).await;
-                    read_rx.recv().await.unwrap();
-                }
-                connection.wire.send("0\r\n\r\n").await;
-            }
-        }
+async fn in_step(pieces: Vec<Vec<u8>>) -> (Engine, mpsc::Sender<()>) {
+    let (read_tx, read_rx) = mpsc::channel(1);
+    let script = Mutex::new(Some((pieces, read_rx)));
+    let engine = Engine::start(move |connection| {
+        let (pieces, read_rx) = script.lock().take().unwrap();
+        send_in_step(connection, pieces, read_rx)
     })
     .await;
     (engine, read_tx)
+}
+
+async fn send_in_step(
+    mut connection: Connection,
+    pieces: Vec<Vec<u8>>,
+    mut read_rx: mpsc::Receiver<()>,
+) {
+    for pair in pieces.chunks(2) {
+        connection.request().await.unwrap();
+        connection.wire.send(STREAM).await;
+        for piece in pair {
+            connection.wire.send_chunk(piece).await;
+            read_rx.recv().await.unwrap();
+        }
+        connection.wire.send("0\r\n\r\n").await;
+    }
 }
 
 #[tokio::test]
@@ -242,29 +251,27 @@ async fn a_stream_without_done_that_ends_in_order_is_passed_as_it_is() {
     assert_eq!(response.text(), "data: {\"choices\":[]}\n\n");
 }
 
+async fn ten_streams(mut client: Client) {
+    for _ in 0..10 {
+        let response = client.chat(BODY).await;
+        assert!(response.whole);
+        assert_eq!(response.text(), CAPTURED);
+    }
+}
+
 #[tokio::test]
 async fn many_streams_at_once_end_whole() {
-    let engine = Engine::start(|mut connection| async move {
-        while connection.request().await.is_some() {
-            connection.wire.send(STREAM).await;
-            for line in CAPTURED.split_inclusive("\n\n") {
-                connection.wire.send_chunk(line).await;
-            }
-            connection.wire.send("0\r\n\r\n").await;
-        }
-    })
-    .await;
+    let events = CAPTURED.split_inclusive("\n\n").map(chunk);
+    let streamed = [
+        STREAM.into(),
+        events.collect::<Vec<_>>().concat(),
+        "0\r\n\r\n".into(),
+    ];
+    let engine = Engine::replying(streamed.concat()).await;
     let router = Router::of(&[&engine, &engine]).await;
     let mut clients = tokio::task::JoinSet::new();
     for _ in 0..50 {
-        let mut client = router.client().await;
-        clients.spawn(async move {
-            for _ in 0..10 {
-                let response = client.chat(BODY).await;
-                assert!(response.whole);
-                assert_eq!(response.text(), CAPTURED);
-            }
-        });
+        clients.spawn(ten_streams(router.client().await));
     }
     while let Some(ended) = clients.join_next().await {
         ended.unwrap();

@@ -151,11 +151,10 @@ impl Wire {
 
     pub(crate) async fn body(&mut self, message: &mut Message) {
         if message.header("transfer-encoding") == Some("chunked") {
-            while let Some(chunk) = self.chunk().await {
-                if chunk.is_empty() {
-                    message.whole = true;
-                    return;
-                }
+            while !message.whole
+                && let Some(chunk) = self.chunk().await
+            {
+                message.whole = chunk.is_empty();
                 message.body.extend(chunk);
             }
             return;
