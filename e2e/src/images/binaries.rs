@@ -13,20 +13,18 @@ const BUSYBOX: &str = "/bin/busybox";
 
 /// Where an image's program comes from.
 enum Origin {
-    Cargo {
-        package: &'static str,
-        program: &'static str,
-    },
+    /// A program of this workspace.
+    Cargo(&'static str),
+    /// A file of this machine.
     File(&'static str),
 }
 
 fn origin(image: &str) -> Result<Origin> {
-    let cargo = |package, program| Origin::Cargo { package, program };
     Ok(match image {
-        OPERATOR => cargo("refrain-operator", "refrain-operator"),
-        ROUTER => cargo("refrain-router", "refrain-router"),
-        ENGINE => cargo("e2e", "stand-in-engine"),
-        PAUSE => cargo("e2e", "pause"),
+        OPERATOR => Origin::Cargo("refrain-operator"),
+        ROUTER => Origin::Cargo("refrain-router"),
+        ENGINE => Origin::Cargo("stand-in-engine"),
+        PAUSE => Origin::Cargo("pause"),
         TOOLBOX => Origin::File(BUSYBOX),
         other => bail!("there is no image {other}"),
     })
@@ -49,7 +47,7 @@ pub(super) fn built(image: &str) -> Result<PathBuf> {
 
 fn program(origin: &Origin) -> PathBuf {
     match origin {
-        Origin::Cargo { program, .. } => folder().join(target()).join("e2e").join(program),
+        Origin::Cargo(program) => folder().join(target()).join("e2e").join(program),
         Origin::File(path) => PathBuf::from(path),
     }
 }
@@ -64,10 +62,12 @@ fn folder() -> PathBuf {
 }
 
 fn cargo(origins: &[Origin]) -> Result<()> {
-    let mut cargo = Command::new(environment::read("CARGO").as_deref().unwrap_or("cargo"));
+    let mut cargo = Command::new("cargo");
     cargo
         .args([
             "build",
+            // All members, so that a dependency has the same features whichever programs are asked for.
+            "--workspace",
             "--locked",
             "--profile",
             "e2e",
@@ -79,11 +79,13 @@ fn cargo(origins: &[Origin]) -> Result<()> {
         .current_dir(environment::repository())
         .env("RUSTFLAGS", "-C target-feature=+crt-static")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        // The repository's toolchain, whichever this program was built with.
+        .env_remove("RUSTUP_TOOLCHAIN")
         .stdin(Stdio::null())
         .stdout(Stdio::inherit());
     for origin in origins {
-        if let Origin::Cargo { package, program } = origin {
-            cargo.args(["--package", package, "--bin", program]);
+        if let Origin::Cargo(program) = origin {
+            cargo.args(["--bin", program]);
         }
     }
     let status = cargo.status().context("starting cargo")?;
