@@ -70,9 +70,10 @@ impl Applier {
     pub(crate) async fn apply(
         &self,
         sealed: &Sealed,
+        generation: i64,
         held: Option<&Held>,
     ) -> Result<Held, ApplyError> {
-        let secret = secret(&self.name, sealed, held);
+        let secret = secret(&self.name, sealed, generation, held);
         let write = async {
             if held.is_some() {
                 let params = PatchParams::apply(NAME).force();
@@ -92,7 +93,7 @@ impl Applier {
             .map_err(refused)?;
         Ok(Held {
             resource_version: written.metadata.resource_version.unwrap_or_default(),
-            generation: next_generation(held),
+            generation,
             uid: written.metadata.uid.unwrap_or_default(),
             bytes: sealed.bytes.clone(),
         })
@@ -109,16 +110,11 @@ fn refused(error: kube::Error) -> ApplyError {
     }
 }
 
-fn next_generation(held: Option<&Held>) -> i64 {
-    held.map_or(1, |held| held.generation.saturating_add(1))
-}
-
 /// The whole Secret as this operator wants it.
-fn secret(name: &str, sealed: &Sealed, held: Option<&Held>) -> Secret {
-    let generation = next_generation(held).to_string();
+fn secret(name: &str, sealed: &Sealed, generation: i64, held: Option<&Held>) -> Secret {
     let annotations = [
         (DIGEST.to_owned(), sealed.digest.to_string()),
-        (GENERATION.to_owned(), generation),
+        (GENERATION.to_owned(), generation.to_string()),
     ];
     let data = (SNAPSHOT_KEY.to_owned(), ByteString(sealed.bytes.clone()));
     Secret {
@@ -181,7 +177,7 @@ mod tests {
                 serde_json::from_slice(&body).unwrap(),
             )
         };
-        let (result, (method, uri, body)) = tokio::join!(applier.apply(&sealed, held), server);
+        let (result, (method, uri, body)) = tokio::join!(applier.apply(&sealed, 7, held), server);
         (result, method, uri, body)
     }
 

@@ -1,6 +1,6 @@
 //! What the operator still waits for, and what it is refused: the text of `/readyz`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -122,7 +122,8 @@ impl Board {
         let synced = self.synced(now);
         let needs = self.needs.lock();
         let line = |(need, state): (&Need, &State)| state.line(need, synced, now);
-        needs.iter().filter_map(line).collect()
+        let lines: BTreeSet<String> = needs.iter().filter_map(line).collect();
+        lines.into_iter().collect()
     }
 
     /// Troubles that do not stand in the way of readiness, one line each.

@@ -213,7 +213,8 @@ impl Cycle {
         if self.retry_at.is_some_and(|at| Instant::now() < at) {
             return;
         }
-        let result = self.parts.applier.apply(sealed, self.view.held()).await;
+        let (generation, held) = (self.view.next_generation(), self.view.held());
+        let result = self.parts.applier.apply(sealed, generation, held).await;
         let label = result.as_ref().err().map_or("ok", ApplyError::result);
         self.parts.metrics.wrote("Secret", label);
         match result {

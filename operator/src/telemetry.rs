@@ -1,5 +1,7 @@
 //! Log lines.
 
+use std::io::IsTerminal as _;
+
 use anyhow::{Context as _, anyhow};
 use tracing_subscriber::EnvFilter;
 
@@ -12,6 +14,7 @@ pub fn init(args: &Args) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(directives).context("--log-level")?;
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr);
     let started = match args.log_format {
         LogFormat::Json => lines.json().flatten_event(true).try_init(),

@@ -16,6 +16,8 @@ use crate::stores::Held;
 #[derive(Debug, Default)]
 pub(super) struct View {
     held: Option<Arc<Held>>,
+    /// The highest that was seen: it goes on when the Secret is deleted.
+    generation: i64,
     /// Absent while the Secret is missing or does not hold a snapshot.
     digest: Option<Digest>,
     /// Outlives a Secret that is deleted or broken, so that last good forms do.
@@ -25,6 +27,8 @@ pub(super) struct View {
 impl View {
     /// Takes what the watch shows. True when its content has to be read.
     pub(super) fn take(&mut self, held: Option<Arc<Held>>) -> bool {
+        let known = held.as_deref().map_or(0, |held| held.generation);
+        self.generation = self.generation.max(known);
         let (Some(now), Some(before)) = (&held, &self.held) else {
             let changed = held.is_some() || self.held.is_some();
             self.held = held;
@@ -34,7 +38,7 @@ impl View {
             return false;
         }
         // The watch may still show what was there before this replica wrote.
-        if now.uid == before.uid && now.generation < before.generation {
+        if now.uid == before.uid && now.is_older_than(before) {
             return false;
         }
         let changed = now.bytes != before.bytes;
@@ -56,6 +60,7 @@ impl View {
 
     /// This replica has written it.
     pub(super) fn wrote(&mut self, held: Held, snapshot: Arc<Snapshot>, digest: Digest) {
+        self.generation = held.generation;
         self.held = Some(Arc::new(held));
         self.read((snapshot, digest));
     }
@@ -70,6 +75,11 @@ impl View {
         self.last
             .clone()
             .unwrap_or_else(|| Arc::new(Snapshot::empty()))
+    }
+
+    /// The generation of what is written next.
+    pub(super) const fn next_generation(&self) -> i64 {
+        self.generation.saturating_add(1)
     }
 
     pub(super) fn held(&self) -> Option<&Held> {
@@ -171,13 +181,14 @@ mod tests {
         let mut view = View::default();
         view.take(shown("1", 1, sealed.bytes.clone()));
         view.decode().unwrap();
-        assert!(view.take(shown("2", 1, b"garbage".to_vec())));
+        assert!(view.take(shown("2", 0, b"garbage".to_vec())));
         view.decode().unwrap_err();
         assert!(!view.holds(&sealed.digest));
         assert_eq!(*view.previous(), snapshot(1));
         assert!(view.take(None));
         assert!(view.decode().unwrap().is_none());
         assert!(view.held().is_none() && !view.holds(&sealed.digest));
+        assert_eq!(view.next_generation(), 2, "it goes on");
         assert_eq!(*view.previous(), snapshot(1));
     }
 
@@ -194,6 +205,18 @@ mod tests {
         assert!(!view.take(shown("3", 2, new.bytes)), "a new label");
         assert_eq!(view.held().map(|h| h.resource_version.as_str()), Some("3"));
         assert!(view.holds(&new.digest));
+    }
+
+    #[test]
+    fn a_secret_that_someone_has_stripped_is_read_again() {
+        let sealed = snapshot(1).seal();
+        let mut view = View::default();
+        let written = held("9", 5, sealed.bytes);
+        view.wrote(written, Arc::new(snapshot(1)), sealed.digest.clone());
+        assert!(view.take(shown("10", 0, vec![])));
+        view.decode().unwrap_err();
+        assert!(!view.holds(&sealed.digest));
+        assert_eq!(view.next_generation(), 6);
     }
 
     #[test]

@@ -24,7 +24,7 @@ use crate::debounce::Wake;
 use crate::metrics::Metrics;
 
 const FIRST_DELAY: Duration = Duration::from_millis(250);
-const MOST_DELAY: Duration = Duration::from_secs(10);
+const MOST_DELAY: Duration = Duration::from_secs(5);
 
 /// What to watch, and what to keep of it.
 pub(crate) struct Follow<K, V> {

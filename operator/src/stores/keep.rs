@@ -298,6 +298,17 @@ impl std::fmt::Debug for Held {
     }
 }
 
+impl Held {
+    /// Whether it was there before the other. Versions are numbers wherever they can be compared.
+    pub(crate) fn is_older_than(&self, other: &Self) -> bool {
+        let version = |held: &Self| held.resource_version.parse::<u64>().ok();
+        match (version(self), version(other)) {
+            (Some(this), Some(other)) => this < other,
+            _ => self.generation < other.generation,
+        }
+    }
+}
+
 impl Keep for Held {
     /// The cycle compares it with what it wrote itself and asks for a compile if need be.
     fn reads_same(&self, _: &Self) -> bool {
