@@ -8,14 +8,19 @@
 //! ```
 
 mod access;
+pub mod admin;
 mod api;
+pub mod app;
+pub mod args;
 pub mod copy;
 pub mod discover;
 pub mod fleet;
 mod flow;
 pub mod metrics;
 mod pick;
+pub mod report;
 pub mod serve;
 pub mod source;
 pub mod table;
+pub mod telemetry;
 mod upstream;
