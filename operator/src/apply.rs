@@ -14,6 +14,7 @@ use kube::{Api, Client};
 use tokio::time::timeout;
 
 use crate::NAME;
+use crate::answer::said;
 use crate::stores::{DIGEST, GENERATION, Held, SNAPSHOT_KEY, SNAPSHOT_TYPE};
 
 /// The longest that one write may take.
@@ -35,7 +36,7 @@ pub(crate) enum ApplyError {
     #[error("the API server did not answer within {} s", PATIENCE.as_secs())]
     Timeout,
     /// Anything else.
-    #[error("the snapshot Secret could not be written: {0}")]
+    #[error("the snapshot Secret could not be written: {}", said(.0))]
     Api(#[source] kube::Error),
 }
 

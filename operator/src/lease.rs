@@ -21,6 +21,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use self::step::{Observed, Step};
+use crate::answer::said;
 use crate::board::{Board, Need, Trouble, Weight};
 use crate::metrics::Metrics;
 
@@ -64,7 +65,7 @@ impl Leadership {
 enum LeaseError {
     #[error("the API server did not answer within {} s", CALL.as_secs())]
     Timeout,
-    #[error(transparent)]
+    #[error("{}", said(.0))]
     Api(#[from] kube::Error),
 }
 

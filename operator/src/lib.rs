@@ -18,6 +18,7 @@ pub mod app;
 pub mod args;
 pub mod telemetry;
 
+mod answer;
 mod apply;
 mod backoff;
 mod board;

@@ -175,6 +175,7 @@ impl Reporter {
                 uid: uid.to_owned(),
                 news: news::news(&current, &status),
                 seen: seen.clone(),
+                is_first: true,
                 status,
             });
             look_again.extend(self.queue.want(uid, job, moment.now));

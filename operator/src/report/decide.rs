@@ -96,7 +96,12 @@ pub(crate) fn decide(
         }
     }
     let ready = ready(&[&accepted, &resolved, &programmed], &facts.part);
-    let (ready, ready_again) = dampen(ready, generation, current, memory, now);
+    // What users broke is told at once; what comes and goes by itself has to last.
+    let (ready, ready_again) = if is_good {
+        dampen(ready, generation, current, memory, now)
+    } else {
+        (ready, None)
+    };
 
     let mut status = Status {
         conditions: Vec::with_capacity(4),

@@ -30,6 +30,8 @@ pub(super) struct Job {
     pub(super) seen: Status,
     pub(super) status: Status,
     pub(super) news: Vec<Event>,
+    /// Its last write, if any, did not fail.
+    pub(super) is_first: bool,
 }
 
 struct Entry {
@@ -133,8 +135,9 @@ impl Queue {
                 continue;
             };
             entry.is_queued = false;
-            if let Some(job) = entry.job.take() {
+            if let Some(mut job) = entry.job.take() {
                 entry.is_writing = true;
+                job.is_first = entry.retry_at.is_none();
                 self.writes.spawn(self.writer.clone().write(job));
             }
         }

@@ -15,6 +15,7 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use super::queue::Job;
+use crate::answer::said;
 use crate::lease::Leadership;
 use crate::metrics::Metrics;
 use crate::stores::Status;
@@ -37,11 +38,16 @@ pub(crate) enum WriteError {
     #[error("the API server did not answer within {} s", PATIENCE.as_secs())]
     Timeout,
     /// Anything else.
-    #[error(transparent)]
+    #[error("{}", said(.0))]
     Api(#[from] kube::Error),
 }
 
 impl WriteError {
+    /// An object that its own schema forbids has no status; Events are all there is to tell.
+    fn is_invalid(&self) -> bool {
+        matches!(self, Self::Api(kube::Error::Api(status)) if status.code == 422)
+    }
+
     const fn result(&self) -> &'static str {
         match self {
             Self::Deposed => "deposed",
@@ -96,14 +102,15 @@ impl Writer {
         };
         let label = result.as_ref().err().map_or("ok", WriteError::result);
         self.metrics.wrote(job.kind.as_str(), label);
-        match &result {
-            Ok(()) => self.tell(&job).await,
-            Err(WriteError::Timeout | WriteError::Api(_)) => {
-                let error = result.as_ref().err().map(ToString::to_string);
-                let (kind, object) = (job.kind.as_str(), job.key.to_string());
-                tracing::warn!(kind, object, error, "status not written: will try again");
+        let is_told = match &result {
+            Ok(()) => true,
+            Err(error) => {
+                not_written(&job, error);
+                job.is_first && error.is_invalid()
             }
-            Err(WriteError::Deposed | WriteError::Gone) => {}
+        };
+        if is_told {
+            self.tell(&job).await;
         }
         Written {
             uid: job.uid,
@@ -154,6 +161,15 @@ impl Writer {
         };
         self.metrics.wrote("Event", "error");
         tracing::warn!(reason = event.reason, error, "Event not written");
+    }
+}
+
+fn not_written(job: &Job, error: &WriteError) {
+    let (kind, object) = (job.kind.as_str(), job.key.to_string());
+    if job.is_first && matches!(error, WriteError::Timeout | WriteError::Api(_)) {
+        tracing::warn!(kind, object, %error, "status not written: will try again");
+    } else {
+        tracing::debug!(kind, object, %error, "status not written");
     }
 }
 

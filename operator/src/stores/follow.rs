@@ -128,11 +128,14 @@ where
                 }
                 Err(error) => error,
             };
-            room.trouble(trouble(&error, &room.need));
-            if let Some(ended) = ended(&error) {
-                return ended;
+            let ended = ended(&error);
+            if ended != Some(Ended::Lost) {
+                room.trouble(trouble(&error, &room.need));
             }
-            sleep(backoff.next()).await;
+            match ended {
+                Some(ended) => return ended,
+                None => sleep(backoff.next()).await,
+            }
         }
         Ended::Lost
     }

@@ -12,6 +12,7 @@ use tokio::time::sleep;
 
 use super::follow::{Ended, Follow, Room};
 use super::{Stores, config, dynamic, keep};
+use crate::answer::said;
 use crate::backoff::Backoff;
 use crate::board::Trouble;
 
@@ -67,7 +68,7 @@ impl Grants {
                     sleep(LOOK_AGAIN).await;
                 }
                 Err(error) => {
-                    let text = format!("cannot ask which resources are served: {error}");
+                    let text = format!("cannot ask which resources are served: {}", said(&error));
                     self.room.trouble(Trouble::Failing(text));
                     sleep(backoff.next()).await;
                 }

@@ -1,6 +1,7 @@
 //! What is kept of each object; the rest is dropped as it arrives.
 
 use std::collections::BTreeMap;
+use std::error::Error as _;
 use std::sync::Arc;
 
 use crds::api::EndpointCounts;
@@ -144,7 +145,10 @@ where
         Ok(read) => Entry::Read(Arc::new(read)),
         Err(error) => Entry::Unreadable {
             origin,
-            error: error.to_string(),
+            // Its own words are about kube's types.
+            error: error
+                .source()
+                .map_or_else(|| error.to_string(), ToString::to_string),
         },
     };
     Some(Object {
