@@ -216,3 +216,16 @@ async fn a_client_that_leaves_amid_its_upload_is_no_error() {
     eventually("it is logged", || log::lines("leave").len() == 1).await;
     assert_eq!(log::lines("leave")[0]["outcome"], "client_closed");
 }
+
+#[tokio::test]
+async fn a_client_cannot_fill_the_log() {
+    let router = Router::start(&everything_to("p")).await;
+    let body = format!(r#"{{"model":"{}"}}"#, "é".repeat(1024 * 1024));
+    let chat = "POST /v1/chat/completions";
+    let mut client = router.client().await;
+    assert_eq!(
+        outcome(&mut client, "long", chat, &body).await,
+        "no_endpoint"
+    );
+    assert_eq!(log::lines("long")[0]["model"].as_str().unwrap().len(), 256);
+}

@@ -1,7 +1,10 @@
 //! Streams come through as they are: every byte, each as it comes, and a break shows as one.
 
+use std::time::Duration;
+
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use crate::client::{Client, chat};
 use crate::engine::{Connection, Engine, STREAM, ok, reply};
@@ -65,6 +68,31 @@ async fn a_stream_cut_anywhere_arrives_byte_for_byte_and_piece_by_piece() {
         assert!(client.0.chunk().await.unwrap().is_empty());
     }
     assert_eq!(engine.connections(), 1, "connections are used again");
+}
+
+/// Nagle's algorithm would hold each second piece back until the client's delayed acknowledgement
+/// of the first, 40 ms later.
+#[tokio::test]
+async fn on_a_warm_connection_no_piece_waits_for_an_acknowledgement() {
+    const STREAMS: usize = 60;
+    let (engine, read_tx) = in_step(vec![b"data: 1\n\n".to_vec(); 2 * STREAMS]).await;
+    let router = Router::of(&[&engine]).await;
+    let mut client = router.client().await;
+    let mut waits = Vec::new();
+    for _ in 0..STREAMS {
+        client.send(chat("", BODY)).await;
+        client.0.head().await.unwrap();
+        client.0.chunk().await.unwrap();
+        let started = Instant::now();
+        read_tx.send(()).await.unwrap();
+        client.0.chunk().await.unwrap();
+        waits.push(started.elapsed());
+        read_tx.send(()).await.unwrap();
+        client.0.chunk().await.unwrap();
+    }
+    waits.sort_unstable();
+    let median = waits[STREAMS / 2];
+    assert!(median < Duration::from_millis(20), "{median:?}");
 }
 
 #[tokio::test]
