@@ -164,12 +164,12 @@ impl Writer {
     }
 }
 
+/// Said once, not at each attempt.
 fn not_written(job: &Job, error: &WriteError) {
-    let (kind, object) = (job.kind.as_str(), job.key.to_string());
-    if job.is_first && matches!(error, WriteError::Timeout | WriteError::Api(_)) {
+    let is_failure = matches!(error, WriteError::Timeout | WriteError::Api(_));
+    if job.is_first && is_failure {
+        let (kind, object) = (job.kind.as_str(), job.key.to_string());
         tracing::warn!(kind, object, %error, "status not written: will try again");
-    } else {
-        tracing::debug!(kind, object, %error, "status not written");
     }
 }
 
