@@ -194,21 +194,20 @@ async fn from_cluster(args: &Args, parts: &Parts, tasks: &mut Tasks) -> anyhow::
         let kept = disk.follow(Arc::clone(&parts.roster));
         parts.spawn(tasks, "copies", kept);
     }
-    match &args.pod_name {
-        Some(name) => {
-            let pod = Pod {
-                namespace,
-                name: name.clone(),
-                uid: args.pod_uid.clone(),
-                service: args.router_service.clone(),
-            };
-            let shared = (Arc::clone(&parts.roster), Arc::clone(&parts.fleet));
-            let live = Arc::clone(&parts.live);
-            let reporter = Reporter::new(client, pod, live, shared, parts.metrics.clone());
-            parts.spawn(tasks, "report", reporter.run());
-        }
-        None => info!("no --pod-name: nothing is reported to the operator"),
-    }
+    let Some(name) = args.pod_name.clone() else {
+        info!("no --pod-name: nothing is reported to the operator");
+        return Ok(());
+    };
+    let pod = Pod {
+        namespace,
+        name,
+        uid: args.pod_uid.clone(),
+        service: args.router_service.clone(),
+    };
+    let shared = (Arc::clone(&parts.roster), Arc::clone(&parts.fleet));
+    let live = Arc::clone(&parts.live);
+    let reporter = Reporter::new(client, pod, live, shared, parts.metrics.clone());
+    parts.spawn(tasks, "report", reporter.run());
     Ok(())
 }
 
@@ -263,24 +262,16 @@ impl Running {
 
     /// Waits for the end: in order when it was asked for, else because a task failed.
     pub async fn join(mut self) -> anyhow::Result<()> {
+        let shutdown = self.shutdown.clone();
         let ended = tokio::select! {
-            () = self.shutdown.cancelled() => self.drain().await,
+            () = shutdown.cancelled() => self.drain().await,
             ended = self.tasks.join_next() => unexpected(ended),
         };
-        self.parts.stop.cancel();
-        self.parts.end.cancel();
-        let rest = async { while self.tasks.join_next().await.is_some() {} };
-        if timeout(END, rest).await.is_err() {
-            info!("tasks that did not end are given up");
-        }
-        if let Err(error) = &ended {
-            error!("{error:#}");
-        } else {
-            info!("ended");
-        }
-        ended
+        self.end().await;
+        ended.inspect_err(|error| error!("{error:#}"))
     }
 
+    /// Takes no more requests, and returns when those that run have ended.
     async fn drain(&mut self) -> anyhow::Result<()> {
         self.parts.readiness.drain();
         tokio::select! {
@@ -291,6 +282,15 @@ impl Running {
         match self.tasks.join_next().await {
             Some(Ok((DATA_PORT, Ok(())))) => Ok(()),
             ended => unexpected(ended),
+        }
+    }
+
+    async fn end(&mut self) {
+        self.parts.stop.cancel();
+        self.parts.end.cancel();
+        let rest = async { while self.tasks.join_next().await.is_some() {} };
+        if timeout(END, rest).await.is_err() {
+            info!("tasks that did not end are given up");
         }
     }
 }

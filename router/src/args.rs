@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(args.listen.to_string(), "0.0.0.0:8080");
         assert_eq!(args.admin.to_string(), "0.0.0.0:9090");
         assert_eq!(args.max_body_bytes, 32 * 1024 * 1024);
-        assert_eq!(args.shutdown_grace, Duration::from_secs(300));
+        assert_eq!(args.shutdown_grace, Duration::from_mins(5));
         assert_eq!(args.drain_delay, Duration::ZERO);
         assert_eq!(args.snapshot_secret, "refrain-snapshot");
         assert_eq!(args.log_format, Format::Json);

@@ -3,25 +3,24 @@
 
 mod ask;
 
-use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crds::snapshot::{Auth, Key};
+use crds::snapshot::Auth;
 use rand::RngExt as _;
 use tokio::sync::watch;
-use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::sleep;
 use tracing::{debug, info};
 
 use self::ask::Client;
+use crate::fleet::keyed::Keyed;
 use crate::fleet::roster::Roster;
-use crate::fleet::{Discovered, Endpoint, EndpointId, Fleet, Pool};
+use crate::fleet::{Discovered, EndpointId, Fleet, Pool};
 use crate::source::{Backoff, Served};
 
 /// How long what is known counts; adapters come and go while engines run.
 const EVERY: Duration = Duration::from_secs(30);
-const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
 /// Endpoints tried before the first wait: a dead one must not hide the others.
 const TRIES: usize = 3;
 
@@ -48,105 +47,76 @@ impl Discover {
 
     /// Discovers without end, for each Provider of the snapshot that is served.
     pub async fn run(self, mut served: Snapshots) {
-        let mut tasks = JoinSet::new();
-        let mut running: HashMap<Key, (Arc<Pool>, AbortHandle)> = HashMap::new();
+        let mut pools = Keyed::new();
         loop {
             let now = served.borrow_and_update().clone();
             let providers = now.iter().flat_map(|now| &now.snapshot.providers);
-            let pools: HashMap<Key, Arc<Pool>> = providers
-                .map(|p| (p.origin.key.clone(), self.fleet.pool(&p.origin.key)))
-                .collect();
-            running.retain(|key, (pool, task)| {
-                // A Provider that was gone for a moment has another pool.
-                let same = pools.get(key).is_some_and(|now| Arc::ptr_eq(now, pool));
-                let keep = same && !task.is_finished();
-                if !keep {
-                    task.abort();
-                }
-                keep
-            });
-            for (key, pool) in pools {
-                running.entry(key).or_insert_with(|| {
-                    let follow = self.clone().follow(Arc::clone(&pool), served.clone());
-                    (pool, tasks.spawn(follow))
-                });
-            }
+            let keys = providers.map(|provider| provider.origin.key.clone());
+            // A Provider that was gone for a moment has another pool.
+            pools.keep(
+                keys.map(|key| (key.clone(), self.fleet.pool(&key))),
+                Arc::ptr_eq,
+                |_, pool| self.clone().follow(Arc::clone(pool), served.clone()),
+            );
             tokio::select! {
-                changed = served.changed() => {
-                    if changed.is_err() {
-                        return;
-                    }
-                }
-                Some(_ended) = tasks.join_next() => {}
+                changed = served.changed() => if changed.is_err() { return; },
+                () = pools.ended() => {}
             }
         }
     }
 
     async fn follow(self, pool: Arc<Pool>, mut served: Snapshots) {
-        let mut changes = self.roster.changes();
-        let mut backoff = BACKOFF;
-        // Routers start at different endpoints and go round.
-        let mut turn: usize = rand::rng().random_range(0..1024);
+        let mut pools = self.roster.changes();
+        let mut turns = Turns::new();
         loop {
-            changes.mark_unchanged();
+            pools.mark_unchanged();
             served.mark_unchanged();
-            let asked = (usable(&pool), auth(&served, &pool));
-            let wait = if asked.0.is_empty() {
-                None
-            } else if self.ask(&pool, asked.1.as_ref(), &mut turn).await {
-                backoff.reset();
-                Some(EVERY.mul_f64(rand::rng().random_range(0.8..1.2)))
-            } else {
-                Some(backoff.wait())
+            let asked = Asked::now(&pool, &served);
+            let moved = tokio::select! {
+                () = self.ask(&pool, &asked, &mut turns) => false,
+                moved = asked.moved(&pool, &mut pools, &mut served) => match moved {
+                    Ok(()) => true,
+                    Err(_ended) => return,
+                },
             };
-            let again = async {
-                match wait {
-                    Some(wait) => sleep(wait).await,
-                    None => std::future::pending().await,
-                }
-            };
-            let moved = async {
-                while asked == (usable(&pool), auth(&served, &pool)) {
-                    tokio::select! {
-                        changed = changes.changed() => if changed.is_err() { return false; },
-                        changed = served.changed() => if changed.is_err() { return false; },
-                    }
-                }
-                true
-            };
-            tokio::select! {
-                () = again => {}
-                go_on = moved => {
-                    if !go_on {
-                        return;
-                    }
-                    backoff.reset();
-                }
+            if moved {
+                turns.backoff.reset();
             }
         }
     }
 
-    /// Asks endpoints until one answers.
-    async fn ask(&self, pool: &Pool, auth: Option<&Auth>, turn: &mut usize) -> bool {
-        let endpoints: Vec<Arc<Endpoint>> = pool.members().usable.clone();
-        for _ in 0..endpoints.len().min(TRIES) {
-            let Some(endpoint) = endpoints.get(*turn % endpoints.len()) else {
-                return false;
-            };
-            match self.client.models(endpoint.address(), auth).await {
-                Ok(found) => {
-                    self.found(pool, found);
-                    return true;
-                }
-                Err(error) => {
-                    *turn = turn.wrapping_add(1);
-                    let provider = pool.provider();
-                    let endpoint = endpoint.name();
-                    debug!(%provider, endpoint, %error, "models not discovered");
-                }
+    /// Asks, and returns when it is time to ask again.
+    async fn ask(&self, pool: &Pool, asked: &Asked, turns: &mut Turns) {
+        if asked.endpoints.is_empty() {
+            return std::future::pending().await;
+        }
+        for _ in 0..asked.endpoints.len().min(TRIES) {
+            if self.ask_one(pool, asked, turns.turn).await {
+                turns.backoff.reset();
+                let wait = EVERY.mul_f64(rand::rng().random_range(0.8..1.2));
+                return sleep(wait).await;
+            }
+            turns.turn = turns.turn.wrapping_add(1);
+        }
+        sleep(turns.backoff.wait()).await;
+    }
+
+    async fn ask_one(&self, pool: &Pool, asked: &Asked, turn: usize) -> bool {
+        let turn = turn % asked.endpoints.len().max(1);
+        let Some((endpoint, address)) = asked.endpoints.get(turn) else {
+            return false;
+        };
+        match self.client.models(*address, asked.auth.as_ref()).await {
+            Ok(found) => {
+                self.found(pool, found);
+                true
+            }
+            Err(error) => {
+                let provider = pool.provider();
+                debug!(%provider, %endpoint, %address, %error, "models not discovered");
+                false
             }
         }
-        false
     }
 
     fn found(&self, pool: &Pool, found: Discovered) {
@@ -168,17 +138,59 @@ impl Discover {
     }
 }
 
-fn usable(pool: &Pool) -> Vec<(EndpointId, std::net::SocketAddr)> {
-    let members = pool.members();
-    let endpoints = members.usable.iter();
-    endpoints.map(|e| (e.id().clone(), e.address())).collect()
+/// Whose turn it is, and how long to wait after failures.
+struct Turns {
+    turn: usize,
+    backoff: Backoff,
 }
 
-/// The Provider's own credential, when it has one.
-fn auth(served: &Snapshots, pool: &Pool) -> Option<Auth> {
-    let served = served.borrow();
-    let provider = served.as_deref()?.snapshot.provider(pool.provider())?;
-    provider.auth.clone()
+impl Turns {
+    /// Routers start at different endpoints and go round.
+    fn new() -> Self {
+        Self {
+            turn: rand::rng().random_range(0..1024),
+            backoff: Backoff::new(Duration::from_secs(1), Duration::from_secs(30)),
+        }
+    }
+}
+
+/// What is asked, and with which credential.
+#[derive(PartialEq)]
+struct Asked {
+    endpoints: Vec<(EndpointId, SocketAddr)>,
+    /// The Provider's own, when it has one.
+    auth: Option<Auth>,
+}
+
+impl Asked {
+    fn now(pool: &Pool, served: &Snapshots) -> Self {
+        let members = pool.members();
+        let endpoints = members.usable.iter();
+        let served = served.borrow();
+        let provider = served
+            .as_deref()
+            .and_then(|served| served.snapshot.provider(pool.provider()));
+        Self {
+            endpoints: endpoints.map(|e| (e.id().clone(), e.address())).collect(),
+            auth: provider.and_then(|provider| provider.auth.clone()),
+        }
+    }
+
+    /// Waits until it is not this any more.
+    async fn moved(
+        &self,
+        pool: &Pool,
+        pools: &mut watch::Receiver<u64>,
+        served: &mut Snapshots,
+    ) -> Result<(), watch::error::RecvError> {
+        while *self == Self::now(pool, served) {
+            tokio::select! {
+                woken = pools.changed() => woken?,
+                woken = served.changed() => woken?,
+            }
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 
 mod endpoint;
 pub mod follow;
+pub(crate) mod keyed;
 mod pool;
 pub mod roster;
 pub mod slices;

@@ -81,7 +81,7 @@ impl Reporter {
     pub async fn run(self) {
         let mut served = self.live.served();
         let mut problem = self.live.problem();
-        let mut changes = self.roster.changes();
+        let mut pools = self.roster.changes();
         let mut pace = Pace::new();
         let mut state = State::default();
         // Since when the served digest waits for lists of endpoints.
@@ -89,7 +89,7 @@ impl Reporter {
         loop {
             let now = served.borrow_and_update().clone();
             let why = problem.borrow_and_update().clone();
-            changes.mark_unchanged();
+            pools.mark_unchanged();
             if let Some(now) = now {
                 let listed = lists.pass(&now.digest, self.roster.missing().is_empty());
                 let next = self.state(&now, why, listed, &state);
@@ -100,9 +100,9 @@ impl Reporter {
             tokio::select! {
                 () = sleep_until(pace.due), if known => self.write(&state, &mut pace).await,
                 () = sleep_until(lists.until.unwrap_or_else(Instant::now)), if lists.until.is_some() => {}
-                changed = served.changed() => if changed.is_err() { return; },
-                changed = problem.changed() => if changed.is_err() { return; },
-                changed = changes.changed() => if changed.is_err() { return; },
+                woken = served.changed() => if woken.is_err() { return; },
+                woken = problem.changed() => if woken.is_err() { return; },
+                woken = pools.changed() => if woken.is_err() { return; },
             }
         }
     }
@@ -135,30 +135,22 @@ impl Reporter {
     }
 
     async fn write(&self, state: &State, pace: &mut Pace) {
-        let written = timeout(
-            DEADLINE,
-            self.leases.write(&state.report, state.problem.as_deref()),
-        );
-        let error = match written.await {
-            Ok(Ok(())) => {
-                if pace.failing {
-                    info!("reports are written again");
-                }
-                pace.written();
-                return;
-            }
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => format!(
-                "the API server did not answer within {} s",
-                DEADLINE.as_secs()
-            ),
-        };
+        let problem = state.problem.as_deref();
+        let written = timeout(DEADLINE, self.leases.write(&state.report, problem)).await;
+        match written {
+            Ok(Ok(())) => pace.written(),
+            Ok(Err(error)) => self.failed(pace, &error.to_string()),
+            Err(_) => self.failed(pace, "the API server does not answer"),
+        }
+    }
+
+    fn failed(&self, pace: &mut Pace, error: &str) {
         self.metrics.report_error();
         if !pace.failing {
             let lease = self.leases.name();
             warn!(
                 lease,
-                error, "report not written; the operator cannot see what this router serves"
+                error, "report not written: the operator cannot see what is served here"
             );
         }
         pace.failed();
@@ -216,6 +208,9 @@ impl Pace {
     }
 
     fn written(&mut self) {
+        if self.failing {
+            info!("reports are written again");
+        }
         self.backoff.reset();
         self.failing = false;
         self.due = Instant::now() + RENEW;

@@ -17,6 +17,7 @@ pub mod watch;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
+use crds::report::Refusal;
 use crds::snapshot::{Digest, Snapshot};
 use parking_lot::Mutex;
 use tokio::sync::watch as channel;
@@ -38,6 +39,11 @@ pub struct Served {
     pub digest: Digest,
     /// It is the copy of an earlier run: the API server has not answered yet.
     pub stale: bool,
+}
+
+fn say(refusal: &Refusal) {
+    let (kind, key, message) = (refusal.kind, &refusal.key, &refusal.message);
+    warn!(%kind, object = %key, "{message}");
 }
 
 /// What is served now. Sources publish to it; each request takes the table once and lives on it.
@@ -108,10 +114,7 @@ impl Live {
     fn swap(&self, snapshot: Snapshot, digest: Digest, stale: bool) {
         self.roster.want(&snapshot);
         let table = Table::build(&snapshot, digest.clone(), &self.fleet);
-        for refusal in table.refusals() {
-            let (kind, key, message) = (refusal.kind, &refusal.key, &refusal.message);
-            warn!(%kind, object = %key, "{message}");
-        }
+        table.refusals().iter().for_each(say);
         self.table.store(Some(Arc::new(table)));
         self.fleet.retain(|key| snapshot.provider(key).is_some());
         self.metrics.served(&digest.0, stale);

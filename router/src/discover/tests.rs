@@ -3,9 +3,10 @@ use std::net::SocketAddr;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::get;
 use crds::api::{Port, SecretRef};
-use crds::snapshot::{Digest, Origin, Provider, Service, ServicePort, Snapshot};
+use crds::snapshot::{Digest, Key, Origin, Provider, Service, ServicePort, Snapshot};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 
 use super::*;
 use crate::fleet::roster::Heard;
@@ -21,27 +22,25 @@ struct Engine {
 }
 
 impl Engine {
+    fn answer(&self, headers: &HeaderMap) -> (StatusCode, String) {
+        let seen = headers.get("authorization");
+        *self.authorization.lock() = seen.map(|v| v.to_str().unwrap().to_owned());
+        *self.asked.lock() += 1;
+        let model = self.model.lock();
+        if model.is_empty() {
+            return (StatusCode::SERVICE_UNAVAILABLE, String::new());
+        }
+        let body = format!(r#"{{"data":[{{"id":"{model}","owned_by":"vllm"}}]}}"#);
+        (StatusCode::OK, body)
+    }
+
     async fn start(&self, tasks: &mut JoinSet<()>, last: u8, port: u16) -> SocketAddr {
         let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, last], port)))
             .await
             .unwrap();
         let address = listener.local_addr().unwrap();
         let engine = self.clone();
-        let answer = move |headers: HeaderMap| {
-            let seen = headers
-                .get("authorization")
-                .map(|v| v.to_str().unwrap().to_owned());
-            *engine.authorization.lock() = seen;
-            *engine.asked.lock() += 1;
-            let model = engine.model.lock().clone();
-            async move {
-                if model.is_empty() {
-                    return (StatusCode::SERVICE_UNAVAILABLE, String::new());
-                }
-                let body = format!(r#"{{"data":[{{"id":"{model}","owned_by":"vllm"}}]}}"#);
-                (StatusCode::OK, body)
-            }
-        };
+        let answer = move |headers: HeaderMap| std::future::ready(engine.answer(&headers));
         let app = axum::Router::new().route("/v1/models", get(answer));
         tasks.spawn(async move { axum::serve(listener, app).await.unwrap() });
         address

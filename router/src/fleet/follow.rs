@@ -1,7 +1,6 @@
 //! Follows the EndpointSlices of every namespace that the served snapshot has Providers in: one
 //! watch each, started and stopped as snapshots change.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,10 +9,10 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::runtime::watcher::{Config, Event};
 use kube::{Api, Client};
 use tokio::sync::watch as channel;
-use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
 use tracing::{info, warn};
 
+use super::keyed::Keyed;
 use super::roster::{Heard as Known, Roster, namespaces};
 use super::slices::{SERVICE_NAME, Slice};
 use crate::copy::Disk;
@@ -48,105 +47,117 @@ impl std::fmt::Debug for Follow {
 impl Follow {
     /// Follows without end.
     pub async fn run(self, mut served: channel::Receiver<Option<Arc<Served>>>) {
-        let mut watches = JoinSet::new();
-        let mut running: HashMap<String, AbortHandle> = HashMap::new();
+        let mut watches = Keyed::new();
         loop {
             let now = served.borrow_and_update().clone();
             let wanted = now.map(|now| namespaces(&now.snapshot)).unwrap_or_default();
-            running.retain(|namespace, watch| {
-                let keep = wanted.contains(namespace) && !watch.is_finished();
-                if !keep {
-                    watch.abort();
-                }
-                keep
-            });
-            for namespace in wanted {
-                running
-                    .entry(namespace)
-                    .or_insert_with_key(|name| watches.spawn(self.clone().namespace(name.clone())));
-            }
+            watches.keep(
+                wanted.into_iter().map(|namespace| (namespace, ())),
+                <()>::eq,
+                |namespace, ()| Namespace::new(self.clone(), namespace).run(),
+            );
             tokio::select! {
-                changed = served.changed() => {
-                    if changed.is_err() {
-                        return;
-                    }
-                }
-                Some(_ended) = watches.join_next() => {}
+                changed = served.changed() => if changed.is_err() { return; },
+                () = watches.ended() => {}
             }
         }
     }
+}
 
-    async fn namespace(self, namespace: String) {
-        let api: Api<EndpointSlice> = Api::namespaced(self.client.clone(), &namespace);
+/// Follows one namespace.
+struct Namespace {
+    follow: Follow,
+    name: String,
+    /// A list that is not whole yet.
+    list: Vec<Slice>,
+    /// A list was whole, or the copy was taken in its place.
+    known: bool,
+    forbidden: Option<Instant>,
+}
+
+impl Namespace {
+    fn new(follow: Follow, name: &str) -> Self {
+        Self {
+            follow,
+            name: name.to_owned(),
+            list: Vec::new(),
+            known: false,
+            forbidden: None,
+        }
+    }
+
+    async fn run(mut self) {
+        let api: Api<EndpointSlice> = Api::namespaced(self.follow.client.clone(), &self.name);
         let config = Config::default().labels(SERVICE_NAME);
-        let events = watch(api, config, "endpointslices", self.metrics.clone());
-        let mut events = std::pin::pin!(events);
-        let mut list = Vec::new();
-        let mut forbidden = None;
-        let mut answered = false;
+        let metrics = self.follow.metrics.clone();
+        let mut events = std::pin::pin!(watch(api, config, "endpointslices", metrics));
         loop {
-            let heard = tokio::select! {
-                heard = events.next() => heard,
-                () = sleep_until(self.patience), if !answered => {
-                    answered = true;
-                    self.take_copy(&namespace).await;
-                    continue;
-                }
-            };
-            match heard {
-                Some(Heard::Event(event)) => {
-                    answered |= matches!(event, Event::InitDone);
-                    // Each attempt to list begins with Init, before it is answered.
-                    if !matches!(event, Event::Init) {
-                        forbidden = None;
-                    }
-                    self.hear(&namespace, event, &mut list);
-                }
-                Some(Heard::Failed {
-                    forbidden: true,
-                    error,
-                }) => {
-                    let since = *forbidden.get_or_insert_with(Instant::now);
-                    if since.elapsed() >= FORBIDDEN_FOR {
-                        self.roster.deny(&namespace, denial(&namespace, &error));
-                    }
-                }
-                Some(Heard::Failed { .. }) => {}
-                None => return,
+            tokio::select! {
+                heard = events.next() => match heard {
+                    Some(Heard::Event(event)) => self.hear(event),
+                    Some(Heard::Failed { forbidden, error }) => self.fail(forbidden, &error),
+                    None => return,
+                },
+                () = sleep_until(self.follow.patience), if !self.known => self.take_copy().await,
             }
         }
     }
 
     /// A list counts when it is whole, so that no pool is ever seen in part.
-    fn hear(&self, namespace: &str, event: Event<EndpointSlice>, list: &mut Vec<Slice>) {
+    fn hear(&mut self, event: Event<EndpointSlice>) {
+        let roster = &self.follow.roster;
+        // Each attempt to list begins with Init, before it is answered.
+        if !matches!(event, Event::Init) {
+            self.forbidden = None;
+        }
         match event {
-            Event::Init => list.clear(),
-            Event::InitApply(slice) => list.push(Slice::read(&slice)),
+            Event::Init => self.list.clear(),
+            Event::InitApply(slice) => self.list.push(Slice::read(&slice)),
             Event::InitDone => {
-                info!(namespace, slices = list.len(), "EndpointSlices listed");
-                self.roster
-                    .replace(namespace, std::mem::take(list), Known::Fresh);
+                self.known = true;
+                let slices = std::mem::take(&mut self.list);
+                info!(
+                    namespace = self.name,
+                    slices = slices.len(),
+                    "EndpointSlices listed"
+                );
+                roster.replace(&self.name, slices, Known::Fresh);
             }
-            Event::Apply(slice) => self.roster.apply(namespace, Slice::read(&slice)),
+            Event::Apply(slice) => roster.apply(&self.name, Slice::read(&slice)),
             Event::Delete(slice) => {
-                let name = slice.metadata.name.unwrap_or_default();
-                self.roster.remove(namespace, &name);
+                let slice = slice.metadata.name.unwrap_or_default();
+                roster.remove(&self.name, &slice);
             }
         }
     }
 
-    async fn take_copy(&self, namespace: &str) {
-        let Some(disk) = &self.disk else { return };
+    fn fail(&mut self, forbidden: bool, error: &str) {
+        if !forbidden {
+            return;
+        }
+        let since = *self.forbidden.get_or_insert_with(Instant::now);
+        if since.elapsed() >= FORBIDDEN_FOR {
+            let reason = denial(&self.name, error);
+            self.follow.roster.deny(&self.name, reason);
+        }
+    }
+
+    async fn take_copy(&mut self) {
+        self.known = true;
+        let Some(disk) = &self.follow.disk else {
+            return;
+        };
         let copy = disk.endpoints().await;
-        let slices = copy.and_then(|mut copy| copy.remove(namespace));
+        let slices = copy.and_then(|mut copy| copy.remove(&self.name));
         if let Some(slices) = slices
-            && self.roster.heard(namespace) == Known::Nothing
+            && self.follow.roster.heard(&self.name) == Known::Nothing
         {
+            let namespace = &self.name;
             warn!(
                 namespace,
                 "no EndpointSlices yet; starting from the copy of an earlier run"
             );
-            self.roster.replace(namespace, slices, Known::Stale);
+            self.follow.roster.replace(namespace, slices, Known::Stale);
         }
     }
 }

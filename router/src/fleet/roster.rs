@@ -40,6 +40,17 @@ struct Wanted {
     problem: Option<String>,
 }
 
+impl Wanted {
+    fn say(&mut self, problem: Option<String>) {
+        if let Some(problem) = &problem
+            && self.problem.as_ref() != Some(problem)
+        {
+            warn!(provider = %self.provider, "{problem}");
+        }
+        self.problem = problem;
+    }
+}
+
 #[derive(Debug, Default)]
 struct Namespace {
     slices: BTreeMap<String, Slice>,
@@ -221,12 +232,7 @@ impl Roster {
 
     fn fill(&self, wanted: &mut Wanted, entry: &Namespace) -> bool {
         let Merged { members, problem } = merged(wanted, entry);
-        if problem != wanted.problem {
-            if let Some(problem) = &problem {
-                warn!(provider = %wanted.provider, "{problem}");
-            }
-            wanted.problem = problem;
-        }
+        wanted.say(problem);
         let pool = self.fleet.pool(&wanted.provider);
         if same(&pool.members(), &members) {
             return false;

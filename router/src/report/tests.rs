@@ -134,7 +134,7 @@ async fn a_lease_tells_whose_it_is_and_what_is_served() {
 #[tokio::test(start_paused = true)]
 async fn a_new_digest_is_written_at_once_and_nothing_before_the_first() {
     let world = World::start();
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     assert!(world.written().is_empty());
     world.roster.want(&snapshot("ns", 1));
     world.roster.replace("ns", vec![], Heard::Fresh);
@@ -201,7 +201,7 @@ async fn errors_are_waited_out_and_the_newest_state_is_written_then() {
     world.roster.replace("ns", vec![], Heard::Fresh);
     world.serve("ns", 1).await;
     let digest = world.serve("ns", 2).await;
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     assert!(world.written().is_empty());
     let start = Instant::now();
     world.api.set(|s| s.fails = None);

@@ -158,9 +158,8 @@ impl Followed {
     }
 
     fn say(&mut self, problems: BTreeSet<String>) {
-        for problem in problems.difference(&self.problems) {
-            warn!("{problem}");
-        }
+        let new = problems.difference(&self.problems);
+        new.for_each(|problem| warn!("{problem}"));
         if problems.is_empty() && !self.problems.is_empty() {
             info!("no problem is left in the manifests");
         }

@@ -48,35 +48,34 @@ impl SecretSource {
         let mut answered = false;
         live.wait_for("the API server has not answered yet");
         loop {
-            let heard = tokio::select! {
-                heard = events.next() => heard,
+            tokio::select! {
+                heard = events.next() => match heard {
+                    Some(Heard::Event(event)) => {
+                        answered |= !matches!(event, Event::Init);
+                        self.hear(&live, event, &mut last).await;
+                    }
+                    Some(Heard::Failed { error, .. }) => live.wait_for(self.unreachable(&error)),
+                    None => return,
+                },
                 () = sleep_until(self.patience), if !answered => {
                     answered = true;
                     self.take_copy(&live).await;
-                    continue;
                 }
-            };
-            let Some(heard) = heard else { return };
-            match heard {
-                Heard::Event(Event::Apply(secret) | Event::InitApply(secret)) => {
-                    answered = true;
-                    self.take(&live, secret, &mut last).await;
-                }
-                Heard::Event(Event::InitDone) => {
-                    answered = true;
-                    if last.is_empty() {
-                        live.wait_for(self.absent());
-                    }
-                }
-                Heard::Event(Event::Delete(_)) => {
-                    warn!(
-                        secret = self.name,
-                        "snapshot Secret was deleted; serving on without it"
-                    );
-                }
-                Heard::Event(Event::Init) => {}
-                Heard::Failed { error, .. } => live.wait_for(self.unreachable(&error)),
             }
+        }
+    }
+
+    async fn hear(&self, live: &Arc<Live>, event: Event<Secret>, last: &mut Vec<u8>) {
+        match event {
+            Event::Apply(secret) | Event::InitApply(secret) => self.take(live, secret, last).await,
+            Event::InitDone if last.is_empty() => live.wait_for(self.absent()),
+            Event::Delete(_) => {
+                warn!(
+                    secret = self.name,
+                    "snapshot Secret was deleted; serving on without it"
+                );
+            }
+            Event::Init | Event::InitDone => {}
         }
     }
 

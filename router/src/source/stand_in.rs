@@ -189,7 +189,7 @@ pub(crate) async fn eventually(what: &str, holds: impl Fn() -> bool) {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
     };
-    let within = std::time::Duration::from_secs(600);
+    let within = std::time::Duration::from_mins(10);
     assert!(
         tokio::time::timeout(within, wait).await.is_ok(),
         "never: {what}"

@@ -1,6 +1,7 @@
 use crds::api::Port;
 use crds::snapshot::{Digest, Key, Origin, Provider, Service, ServicePort, Snapshot};
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
 use super::*;
 use crate::fleet::Fleet;

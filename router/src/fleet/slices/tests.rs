@@ -12,7 +12,7 @@ fn slice(json: serde_json::Value) -> Slice {
 }
 
 /// An IPv4 slice `name` of Service `engines`, port `http` 8000, with these endpoints.
-fn v4(name: &str, endpoints: serde_json::Value) -> Slice {
+fn v4(name: &str, endpoints: &serde_json::Value) -> Slice {
     slice(json!({
         "metadata": {"name": name, "labels": {SERVICE_NAME: "engines"}},
         "addressType": "IPv4",
@@ -21,7 +21,7 @@ fn v4(name: &str, endpoints: serde_json::Value) -> Slice {
     }))
 }
 
-fn v6(name: &str, endpoints: serde_json::Value) -> Slice {
+fn v6(name: &str, endpoints: &serde_json::Value) -> Slice {
     slice(json!({
         "metadata": {"name": name, "labels": {SERVICE_NAME: "engines"}},
         "addressType": "IPv6",
@@ -30,7 +30,7 @@ fn v6(name: &str, endpoints: serde_json::Value) -> Slice {
     }))
 }
 
-fn pod(uid: &str, address: &str, conditions: serde_json::Value) -> serde_json::Value {
+fn pod(uid: &str, address: &str, conditions: &serde_json::Value) -> serde_json::Value {
     json!({
         "addresses": [address],
         "conditions": conditions,
@@ -93,7 +93,7 @@ fn absent_conditions_mean_ready_unless_the_endpoint_terminates() {
         ),
     ];
     for (conditions, state) in table {
-        let slice = v4("s", json!([pod("a", "10.0.0.5", conditions.clone())]));
+        let slice = v4("s", &json!([pod("a", "10.0.0.5", &conditions)]));
         assert_eq!(slice.entries[0].state, state, "{conditions}");
     }
 }
@@ -101,15 +101,15 @@ fn absent_conditions_mean_ready_unless_the_endpoint_terminates() {
 #[test]
 fn a_terminating_endpoint_is_used_only_while_it_serves_and_nothing_else_is_left() {
     let draining = json!({"ready": false, "serving": true, "terminating": true});
-    let old = pod("old", "10.0.0.1", draining.clone());
-    let new = pod("new", "10.0.0.2", json!({"ready": true}));
-    let starting = pod("new", "10.0.0.2", json!({"ready": false}));
-    let beside_ready = members(&[v4("s", json!([old, new]))]);
+    let old = pod("old", "10.0.0.1", &draining);
+    let new = pod("new", "10.0.0.2", &json!({"ready": true}));
+    let starting = pod("new", "10.0.0.2", &json!({"ready": false}));
+    let beside_ready = members(&[v4("s", &json!([old, new]))]);
     assert_eq!(
         shown(&beside_ready),
         (vec!["10.0.0.2:8000".into()], vec!["10.0.0.1:8000".into()])
     );
-    let beside_starting = members(&[v4("s", json!([old, starting]))]);
+    let beside_starting = members(&[v4("s", &json!([old, starting]))]);
     assert_eq!(
         shown(&beside_starting),
         (vec!["10.0.0.1:8000".into()], vec!["10.0.0.2:8000".into()])
@@ -117,9 +117,9 @@ fn a_terminating_endpoint_is_used_only_while_it_serves_and_nothing_else_is_left(
     let gone = pod(
         "old",
         "10.0.0.1",
-        json!({"serving": false, "terminating": true}),
+        &json!({"serving": false, "terminating": true}),
     );
-    assert!(members(&[v4("s", json!([gone]))]).usable.is_empty());
+    assert!(members(&[v4("s", &json!([gone]))]).usable.is_empty());
 }
 
 #[test]
@@ -130,11 +130,11 @@ fn three_slices_of_one_service_are_one_pool_and_each_removal_takes_its_own() {
                 pod(
                     &format!("{third}-{i}"),
                     &format!("10.0.{third}.{i}"),
-                    json!({}),
+                    &json!({}),
                 )
             })
             .collect();
-        v4(name, json!(pods))
+        v4(name, &json!(pods))
     };
     let (a, b, c) = (of("a", 1, 100), of("b", 2, 100), of("c", 3, 5));
     assert_eq!(members([&a, &b, &c]).usable.len(), 205);
@@ -151,10 +151,10 @@ fn one_address_with_two_readiness_values_is_one_endpoint_that_serves() {
     let ready = |address| json!({"addresses": [address], "conditions": {"ready": true}});
     let not = |address| json!({"addresses": [address], "conditions": {"ready": false}});
     let across = [
-        v4("a", json!([ready("10.0.0.5")])),
-        v4("b", json!([not("10.0.0.5")])),
+        v4("a", &json!([ready("10.0.0.5")])),
+        v4("b", &json!([not("10.0.0.5")])),
     ];
-    let within = [v4("a", json!([not("10.0.0.5"), ready("10.0.0.5")]))];
+    let within = [v4("a", &json!([not("10.0.0.5"), ready("10.0.0.5")]))];
     for slices in [&across[..], &within[..]] {
         for order in [
             slices.iter().collect::<Vec<_>>(),
@@ -170,11 +170,11 @@ fn one_address_with_two_readiness_values_is_one_endpoint_that_serves() {
 fn a_pod_is_one_endpoint_also_where_another_slice_has_its_bare_address() {
     let bare = v4(
         "a",
-        json!([{"addresses": ["10.0.0.5"], "conditions": {"ready": true}}]),
+        &json!([{"addresses": ["10.0.0.5"], "conditions": {"ready": true}}]),
     );
     let backed = v4(
         "b",
-        json!([pod("uid", "10.0.0.5", json!({"ready": false}))]),
+        &json!([pod("uid", "10.0.0.5", &json!({"ready": false}))]),
     );
     let members = members([&bare, &backed]);
     assert_eq!(members.usable.len() + members.unusable.len(), 1);
@@ -186,10 +186,10 @@ fn a_new_pod_at_the_address_of_one_that_is_going_has_it() {
     let old = pod(
         "a-old",
         "10.0.0.5",
-        json!({"serving": false, "terminating": true}),
+        &json!({"serving": false, "terminating": true}),
     );
-    let new = pod("b-new", "10.0.0.5", json!({"ready": true}));
-    let members = members(&[v4("s", json!([old, new]))]);
+    let new = pod("b-new", "10.0.0.5", &json!({"ready": true}));
+    let members = members(&[v4("s", &json!([old, new]))]);
     assert_eq!(members.iter().count(), 1);
     assert_eq!(members.usable[0].id().owner, "b-new");
 }
@@ -206,8 +206,8 @@ fn updates_of_a_dual_stack_pods_two_slices_do_not_move_it() {
         } else {
             (&stale, &ready)
         };
-        let a = v4("a", json!([pod("uid", "10.0.0.5", four.clone())]));
-        let b = v6("b", json!([pod("uid", "fd00::5", six.clone())]));
+        let a = v4("a", &json!([pod("uid", "10.0.0.5", four)]));
+        let b = v6("b", &json!([pod("uid", "fd00::5", six)]));
         let order = if turn % 2 == 0 { [&a, &b] } else { [&b, &a] };
         seen.insert(shown(&members(order)));
     }
@@ -219,13 +219,13 @@ fn updates_of_a_dual_stack_pods_two_slices_do_not_move_it() {
 
 #[test]
 fn an_ipv6_pod_is_reached_at_its_own_address() {
-    let six = v6("b", json!([pod("uid", "fd00::5", json!({}))]));
+    let six = v6("b", &json!([pod("uid", "fd00::5", &json!({}))]));
     assert_eq!(shown(&members([&six])).0, ["[fd00::5]:8000"]);
 }
 
 #[test]
 fn a_pod_that_moves_is_only_at_its_new_address() {
-    let at = |address| v4("s", json!([pod("uid", address, json!({}))]));
+    let at = |address| v4("s", &json!([pod("uid", address, &json!({}))]));
     let (before, after) = (members(&[at("10.0.0.5")]), members(&[at("10.0.0.9")]));
     assert_eq!(before.usable[0].id(), after.usable[0].id());
     assert_eq!(shown(&after), (vec!["10.0.0.9:8000".into()], vec![]));
@@ -272,9 +272,9 @@ fn a_port_is_found_by_its_name_or_its_number() {
 
 #[test]
 fn pods_that_name_different_numbers_for_one_port_each_keep_theirs() {
-    let mut other = v4("b", json!([pod("b", "10.0.0.6", json!({}))]));
+    let mut other = v4("b", &json!([pod("b", "10.0.0.6", &json!({}))]));
     other.ports = vec![("http".into(), 8001)];
-    let slices = [v4("a", json!([pod("a", "10.0.0.5", json!({}))])), other];
+    let slices = [v4("a", &json!([pod("a", "10.0.0.5", &json!({}))])), other];
     assert_eq!(
         shown(&members(&slices)).0,
         ["10.0.0.5:8000", "10.0.0.6:8001"]
@@ -297,7 +297,7 @@ fn host_names_are_ignored_and_said() {
 fn only_the_first_address_of_an_endpoint_is_used() {
     let slice = v4(
         "s",
-        json!([{"addresses": ["10.0.0.5", "10.0.0.6"]}, {"addresses": []}]),
+        &json!([{"addresses": ["10.0.0.5", "10.0.0.6"]}, {"addresses": []}]),
     );
     assert_eq!(shown(&members([&slice])).0, ["10.0.0.5:8000"]);
 }
@@ -306,7 +306,7 @@ fn only_the_first_address_of_an_endpoint_is_used() {
 fn what_is_not_a_pod_is_known_by_its_address() {
     let node = json!({"addresses": ["10.0.0.5"], "targetRef": {"kind": "Node", "uid": "n"}});
     let bare = json!({"addresses": ["10.0.0.6"], "targetRef": {"kind": "Pod", "name": "p"}});
-    let slice = v4("s", json!([node, bare]));
+    let slice = v4("s", &json!([node, bare]));
     let owners: Vec<_> = members([&slice])
         .usable
         .iter()

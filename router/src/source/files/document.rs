@@ -1,5 +1,7 @@
 //! A file's text → its documents.
 
+use std::path::Path;
+
 use serde_json::Value;
 
 /// One document of a file.
@@ -13,7 +15,8 @@ pub(super) struct Document {
 
 /// Splits a file. Documents without content do not count.
 pub(super) fn split(file: &str, text: &str) -> Vec<Document> {
-    let contents = if file.ends_with(".json") {
+    let ending = Path::new(file).extension();
+    let contents = if ending.is_some_and(|ending| ending == "json") {
         json(text)
     } else {
         yaml(text)

@@ -91,39 +91,43 @@ pub(super) fn identify(document: &Value) -> Result<Id, String> {
     }
 }
 
-/// Reads the object that [`identify`] found. A Provider or Route that an API server would refuse
-/// is [`Entry::Unreadable`] beside the problem: the compiler then serves its last good form.
-pub(super) fn read(
-    id: &Id,
-    document: Value,
-    generation: i64,
-) -> Result<Object, (String, Option<Object>)> {
-    let plain = |error: String| (error, None);
+/// A document that is not an object of its kind.
+#[derive(Debug)]
+pub(super) struct Bad {
+    pub(super) error: String,
+    /// For a Provider or Route: what the compiler takes to serve its last good form.
+    pub(super) entry: Option<Box<Object>>,
+}
+
+impl From<String> for Bad {
+    fn from(error: String) -> Self {
+        Self { error, entry: None }
+    }
+}
+
+/// Reads the object that [`identify`] found.
+pub(super) fn read(id: &Id, document: Value, generation: i64) -> Result<Object, Bad> {
     match id.kind {
-        Name::Provider => entry(Kind::Provider, id, document, generation)
-            .map(Object::Provider)
-            .map_err(|(error, entry)| (error, Some(Object::Provider(entry)))),
-        Name::Route => entry(Kind::Route, id, document, generation)
-            .map(Object::Route)
-            .map_err(|(error, entry)| (error, Some(Object::Route(entry)))),
-        Name::Service => typed(document).map(Object::Service).map_err(plain),
+        Name::Provider => entry(Kind::Provider, id, document, generation, Object::Provider),
+        Name::Route => entry(Kind::Route, id, document, generation, Object::Route),
+        Name::Service => Ok(Object::Service(typed(document)?)),
+        // The error itself could show what the Secret holds.
         Name::Secret => match typed(document) {
             Ok(secret) => Ok(Object::Secret(secret)),
-            // The error itself could show what the Secret holds.
-            Err(_) => Err(plain(
+            Err(_) => Err(Bad::from(
                 "it does not have the shape of a Secret: write stringData with plain text, or \
                  data with base64"
                     .to_owned(),
             )),
         },
-        Name::ConfigMap => match typed::<ConfigMap>(document) {
-            Ok(_) => Ok(Object::ConfigMap),
-            Err(error) => Err(plain(error)),
-        },
-        Name::EndpointSlice => slice(document).map(Object::Slice).map_err(plain),
+        Name::ConfigMap => {
+            typed::<ConfigMap>(document)?;
+            Ok(Object::ConfigMap)
+        }
+        Name::EndpointSlice => Ok(Object::Slice(slice(document)?)),
         Name::ReferenceGrant => Grant::read(id.key.namespace.clone(), &document["spec"])
             .map(Object::Grant)
-            .ok_or_else(|| plain("spec must have from and to, as Gateway API says".to_owned())),
+            .ok_or_else(|| Bad::from("spec must have from and to, as Gateway API says".to_owned())),
     }
 }
 
@@ -154,7 +158,8 @@ fn entry<K>(
     id: &Id,
     mut document: Value,
     generation: i64,
-) -> Result<Entry<K>, (String, Entry<K>)>
+    wrap: fn(Entry<K>) -> Object,
+) -> Result<Object, Bad>
 where
     K: Resource<DynamicType = ()> + DeserializeOwned,
 {
@@ -168,7 +173,7 @@ where
                 meta.namespace = Some(id.key.namespace.clone());
                 meta.uid = Some(uid);
                 meta.generation = Some(generation);
-                return Ok(Entry::Read(Arc::new(object)));
+                return Ok(wrap(Entry::Read(Arc::new(object))));
             }
             Err(error) => problems.push(error.to_string()),
         }
@@ -184,7 +189,10 @@ where
         origin,
         error: error.clone(),
     };
-    Err((error, unreadable))
+    Err(Bad {
+        error,
+        entry: Some(Box::new(wrap(unreadable))),
+    })
 }
 
 /// As an API server does where a field may not be null.

@@ -239,7 +239,7 @@ fn each_wrong_document_is_a_problem_with_file_document_and_what_to_do() {
 fn what_may_be_half_written_waits_for_a_second_look() {
     let mut desk = Desk::new(&[("a.yaml", PROVIDER), ("b.yaml", ROUTE)]);
     desk.settle();
-    desk.write("a.yaml", &PROVIDER[..PROVIDER.len() / 2]);
+    desk.write("a.yaml", PROVIDER.split_at(PROVIDER.len() / 2).0);
     assert!(desk.look().is_none());
     desk.write("a.yaml", &PROVIDER.replace("8000", "9000"));
     assert!(desk.look().is_some(), "the rest has come");

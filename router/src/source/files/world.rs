@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::document::split;
 use super::folder::Contents;
-use super::object::{Id, Object, identify, read};
+use super::object::{Bad, Id, Object, identify, read};
 use crate::fleet::roster::ByNamespace;
 
 /// The objects of the folder, and what is wrong with it.
@@ -90,7 +90,7 @@ impl World {
         let last = before.objects.get(&id);
         let (object, good) = match read(&id, content, generation) {
             Ok(object) => (Some(object), true),
-            Err((error, entry)) => {
+            Err(Bad { error, entry }) => {
                 let good = last.is_some_and(|last| last.good);
                 let until = if good {
                     "its last good form is used until it is corrected"
@@ -99,7 +99,12 @@ impl World {
                 };
                 self.problems
                     .insert(format!("{place}, {id}: {error}; {until}"));
-                (entry.or_else(|| last.map(|last| last.object.clone())), good)
+                (
+                    entry
+                        .map(|entry| *entry)
+                        .or_else(|| last.map(|last| last.object.clone())),
+                    good,
+                )
             }
         };
         if let Some(object) = object {
@@ -110,19 +115,14 @@ impl World {
 
     fn generation(&mut self, id: &Id, content: &Value) -> i64 {
         let spec = &content["spec"];
-        match self.specs.get_mut(id) {
-            Some((known, generation)) => {
-                if known != spec {
-                    known.clone_from(spec);
-                    *generation += 1;
-                }
-                *generation
-            }
-            None => {
-                self.specs.insert(id.clone(), (spec.clone(), 1));
-                1
-            }
+        let edit = self
+            .specs
+            .entry(id.clone())
+            .or_insert_with(|| (spec.clone(), 1));
+        if edit.0 != *spec {
+            *edit = (spec.clone(), edit.1 + 1);
         }
+        edit.1
     }
 
     /// What the compiler reads.

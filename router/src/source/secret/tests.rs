@@ -144,7 +144,7 @@ async fn a_deleted_secret_takes_nothing_away() {
     world.api.delete("snap");
     world.api.compact();
     world.api.cut();
-    tokio::time::sleep(Duration::from_secs(300)).await;
+    tokio::time::sleep(Duration::from_mins(5)).await;
     assert_eq!(world.serves(), Some(("one".into(), false)));
 }
 
