@@ -93,7 +93,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         std::future::pending::<()>().await;
     };
     tokio::select! {
-        ended = running.join() => ended,
+        ended = running.join() => ended.inspect(|()| info!("ended")),
         () = signalled => Ok(()),
     }
 }

@@ -112,7 +112,7 @@ pub struct Args {
     pub log_level: String,
 
     /// How log lines look.
-    #[arg(long, env = "REFRAIN_LOG_FORMAT", value_enum, default_value_t = Format::Json)]
+    #[arg(long, env = "REFRAIN_LOG_FORMAT", value_name = "FORMAT", value_enum, default_value_t = Format::Json)]
     pub log_format: Format,
 }
 

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use tracing::{info, warn};
 
 use super::keyed::Keyed;
-use super::roster::{Heard as Known, Roster, namespaces};
+use super::roster::{Heard as Known, Roster, Use};
 use super::slices::{SERVICE_NAME, Slice};
 use crate::copy::Disk;
 use crate::source::watch::{Heard, watch};
@@ -49,13 +49,10 @@ impl Follow {
     pub async fn run(self, mut served: channel::Receiver<Option<Arc<Served>>>) {
         let mut watches = Keyed::new();
         loop {
-            let now = served.borrow_and_update().clone();
-            let wanted = now.map(|now| namespaces(&now.snapshot)).unwrap_or_default();
-            watches.keep(
-                wanted.into_iter().map(|namespace| (namespace, ())),
-                <()>::eq,
-                |namespace, ()| Namespace::new(self.clone(), namespace).run(),
-            );
+            served.mark_unchanged();
+            watches.keep(self.roster.uses(), Use::eq, |namespace, _| {
+                Namespace::new(self.clone(), namespace).run()
+            });
             tokio::select! {
                 changed = served.changed() => if changed.is_err() { return; },
                 () = watches.ended() => {}

@@ -28,6 +28,8 @@ pub struct Roster {
 struct State {
     wanted: Vec<Wanted>,
     namespaces: HashMap<String, Namespace>,
+    /// Namespaces that came into use so far.
+    uses: u64,
 }
 
 /// A Provider whose pool is kept.
@@ -55,7 +57,13 @@ impl Wanted {
 struct Namespace {
     slices: BTreeMap<String, Slice>,
     heard: Heard,
+    /// Tells one use of the namespace from an earlier one, whose slices are forgotten.
+    of: Use,
 }
+
+/// One stretch of time over which a namespace is in use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Use(u64);
 
 /// How a namespace's slices are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,6 +77,19 @@ pub enum Heard {
     Stale,
     /// Whole, from where they come from.
     Fresh,
+}
+
+impl State {
+    fn enter(&mut self, namespace: String) {
+        let uses = &mut self.uses;
+        self.namespaces.entry(namespace).or_insert_with(|| {
+            *uses += 1;
+            Namespace {
+                of: Use(*uses),
+                ..Namespace::default()
+            }
+        });
+    }
 }
 
 impl Roster {
@@ -99,9 +120,19 @@ impl Roster {
         let names = namespaces(snapshot);
         state.namespaces.retain(|name, _| names.contains(name));
         for name in names {
-            state.namespaces.entry(name).or_default();
+            state.enter(name);
         }
         self.settle(&mut state, |_| true);
+    }
+
+    /// The namespaces that have to be followed. One that was out of use in between has to be
+    /// followed anew.
+    pub fn uses(&self) -> Vec<(String, Use)> {
+        let state = self.state.lock();
+        let namespaces = state.namespaces.iter();
+        namespaces
+            .map(|(name, entry)| (name.clone(), entry.of))
+            .collect()
     }
 
     /// Replaces all slices of a namespace, if a Provider of the snapshot is in it.

@@ -195,6 +195,19 @@ async fn a_namespace_is_watched_only_while_a_provider_is_in_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_namespace_that_was_out_of_use_for_a_moment_is_listed_anew() {
+    let world = World::start(StandIn::default(), None);
+    world.api.apply(slice("a", &[1]));
+    world.becomes(&["pod-1"]).await;
+    // The follower only sees the last of these.
+    world.serve(&[]);
+    world.serve(&["ns"]);
+    assert_eq!(world.roster.missing(), ["ns"]);
+    eventually("listed", || world.roster.missing().is_empty()).await;
+    assert_eq!(world.usable(), ["pod-1"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_an_answer_the_copy_is_used_and_the_first_list_replaces_it() {
     let folder = tempfile::tempdir().unwrap();
     let disk = Arc::new(Disk::new(folder.path()));
