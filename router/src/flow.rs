@@ -69,7 +69,7 @@ async fn infer(
         reply
     } else {
         let outgoing = Outgoing::new(head, &ask, &variant, &record.request_id);
-        forward::forward(&state.upstream, &outgoing, &variant, record).await?
+        forward::forward(&outgoing, &variant, record).await?
     };
     deliver::deliver(&ask, reply).await
 }

@@ -23,7 +23,6 @@ use crate::fleet::Fleet;
 use crate::flow::{self, Body};
 use crate::metrics::Metrics;
 use crate::table::Table;
-use crate::upstream::Upstream;
 
 /// For a request's head, and so for how long a connection may idle between requests: longer than
 /// the idle pools of clients (Go 90 s), so that they close first and lose no request to the race.
@@ -49,7 +48,6 @@ pub struct State {
     table: Arc<ArcSwapOption<Table>>,
     fleet: Arc<Fleet>,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) upstream: Upstream,
     pub(crate) settings: Settings,
 }
 
@@ -65,7 +63,6 @@ impl State {
             table,
             fleet,
             metrics,
-            upstream: Upstream::default(),
             settings,
         }
     }

@@ -1,40 +1,33 @@
 //! Connections to engines: HTTP/1.1, one request at a time on each, kept for the next request.
 //!
+//! A connection has no task of its own: whoever waits for its reply drives it. That keeps a
+//! request on one task from the client's socket to the engine's, joins what has come into one
+//! write, and makes hanging up immediate: a request that is dropped drops its socket, which is how
+//! an engine learns that nobody waits for the answer.
+//!
 //! Idle connections live with their endpoint, so that no map is searched and an endpoint that goes
-//! takes its connections along. A connection is given back once its reply has been read to the
-//! end; dropped before that, it is closed at once, which is how an engine learns that nobody waits
-//! for the answer.
+//! takes its connections along.
 
 mod idle;
+mod open;
 
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::time::Duration;
+use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use http::{Request, Response};
+use http_body::{Body as _, Frame};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
-use tokio::task::AbortHandle;
-use tokio::time::timeout;
-use tokio_util::task::TaskTracker;
 
 pub(crate) use self::idle::Idle;
+use self::open::Open;
 use crate::fleet::Endpoint;
-
-/// A pod that is there answers a connection attempt in milliseconds.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A request as it is sent to an engine.
 pub(crate) type Outbound = Request<Full<Bytes>>;
-
-/// Sends requests to endpoints.
-#[derive(Debug, Default)]
-pub(crate) struct Upstream {
-    drivers: TaskTracker,
-}
 
 /// Why an endpoint gave no reply.
 #[derive(Debug, thiserror::Error)]
@@ -58,78 +51,42 @@ pub(crate) enum Via {
     New,
 }
 
-impl Upstream {
-    /// Sends a request and waits for the head of its reply. Dropping the future, or the `Lease`
-    /// before the reply has ended, closes the connection.
-    pub(crate) async fn send(
-        &self,
-        endpoint: &Arc<Endpoint>,
-        mut request: Outbound,
-        via: Via,
-    ) -> Result<(Response<Incoming>, Lease), SendError> {
-        loop {
-            let idle = match via {
-                Via::Any => endpoint.idle().take(),
-                Via::New => None,
-            };
-            let reused = idle.is_some();
-            let mut open = match idle {
-                Some(open) => open,
-                None => self.connect(endpoint).await?,
-            };
-            match open.sender.try_send_request(request).await {
-                Ok(response) => {
-                    let endpoint = Arc::clone(endpoint);
-                    return Ok((response, Lease { open, endpoint }));
-                }
-                Err(mut error) => match error.take_message() {
-                    // It was closed before anything went out: nothing happened yet.
-                    Some(unsent) if reused => request = unsent,
-                    _ => {
-                        let source = error.into_error();
-                        return Err(SendError::Broken { source, reused });
-                    }
-                },
-            }
-        }
-    }
-
-    async fn connect(&self, endpoint: &Endpoint) -> Result<Open, SendError> {
-        let stream = timeout(CONNECT_TIMEOUT, TcpStream::connect(endpoint.address()))
-            .await
-            .unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()))
-            .and_then(|stream| stream.set_nodelay(true).map(|()| stream))
-            .map_err(SendError::Connect)?;
-        let (sender, connection) =
-            http1::handshake(TokioIo::new(stream))
-                .await
-                .map_err(|source| SendError::Broken {
-                    source,
-                    reused: false,
-                })?;
-        let driver = self.drivers.spawn(async move {
-            // What went wrong reaches whoever waits for the reply.
-            if let Err(error) = connection.await {
-                tracing::trace!(%error, "upstream connection ended");
-            }
+/// Sends a request and waits for the head of its reply. Dropping the future, or the `Lease` before
+/// the reply has ended, closes the connection.
+pub(crate) async fn send(
+    endpoint: &Arc<Endpoint>,
+    mut request: Outbound,
+    via: Via,
+) -> Result<(Response<Incoming>, Lease), SendError> {
+    loop {
+        let idle = match via {
+            Via::Any => endpoint.idle().take(),
+            Via::New => None,
+        };
+        let reused = idle.is_some();
+        let mut open = match idle {
+            Some(open) => open,
+            None => Open::connect(endpoint.address()).await?,
+        };
+        let mut reply = pin!(open.start(request));
+        let reply = poll_fn(|cx| {
+            open.drive(cx);
+            reply.as_mut().poll(&mut undriven())
         });
-        Ok(Open {
-            sender,
-            driver: driver.abort_handle(),
-        })
-    }
-}
-
-/// A connection; dropping it closes the socket.
-#[derive(Debug)]
-struct Open {
-    sender: http1::SendRequest<Full<Bytes>>,
-    driver: AbortHandle,
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.driver.abort();
+        match reply.await {
+            Ok(response) => {
+                let endpoint = Arc::clone(endpoint);
+                return Ok((response, Lease { open, endpoint }));
+            }
+            Err(mut error) => match error.take_message() {
+                // It was closed before anything went out: nothing happened yet.
+                Some(unsent) if reused => request = unsent,
+                _ => {
+                    let source = error.into_error();
+                    return Err(SendError::Broken { source, reused });
+                }
+            },
+        }
     }
 }
 
@@ -141,8 +98,30 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// The reply was read to its end: the connection serves the next request.
-    pub(crate) fn give_back(self) {
-        self.endpoint.idle().put(self.open);
+    /// The next frame of the reply's body, which comes only if it is waited for here.
+    pub(crate) fn poll_frame(
+        &mut self,
+        body: &mut Incoming,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+        let mut body = Pin::new(body);
+        let come = body.as_mut().poll_frame(&mut undriven());
+        if come.is_ready() {
+            return come;
+        }
+        self.open.drive(cx);
+        body.poll_frame(&mut undriven())
     }
+
+    /// The reply was read to its end: the connection serves the next request.
+    pub(crate) fn give_back(mut self) {
+        if self.open.is_ready() {
+            self.endpoint.idle().put(self.open);
+        }
+    }
+}
+
+/// For what moves only while its connection is driven, and so has no need to wake anyone.
+fn undriven() -> Context<'static> {
+    Context::from_waker(Waker::noop())
 }

@@ -5,10 +5,10 @@
 mod fault;
 mod outgoing;
 
+use std::future::poll_fn;
 use std::sync::Arc;
 
 use http::StatusCode;
-use http_body_util::BodyExt as _;
 
 use self::fault::Fault;
 pub(super) use self::outgoing::Outgoing;
@@ -17,11 +17,10 @@ use super::relay::Live;
 use super::{Record, Reply, Variant};
 use crate::api::ApiError;
 use crate::fleet::Endpoint;
-use crate::upstream::{Upstream, Via};
+use crate::upstream::{self, Via};
 
 /// The reply of the first endpoint that gives one.
 pub(super) async fn forward(
-    upstream: &Upstream,
     outgoing: &Outgoing,
     variant: &Variant,
     record: &mut Record,
@@ -34,7 +33,7 @@ pub(super) async fn forward(
     let mut busy = None;
     loop {
         record.sent(&chosen);
-        let mut fault = match attempt(upstream, outgoing, &chosen, via).await {
+        let mut fault = match attempt(outgoing, &chosen, via).await {
             Ok(reply) => return Ok(reply.counted(chosen.in_flight)),
             Err(fault) => fault,
         };
@@ -63,16 +62,15 @@ fn elsewhere(variant: &Variant, failed: &Chosen, tried: &mut Vec<Arc<Endpoint>>)
 
 /// One endpoint's reply, up to the first byte of its body.
 async fn attempt(
-    upstream: &Upstream,
     outgoing: &Outgoing,
     chosen: &Chosen,
     via: Via,
 ) -> Result<Reply, Fault> {
     let endpoint = chosen.endpoint();
     let request = outgoing.request(endpoint);
-    let (response, lease) = upstream.send(endpoint, request, via).await?;
+    let (response, mut lease) = upstream::send(endpoint, request, via).await?;
     let (head, mut rest) = response.into_parts();
-    let first = match rest.frame().await {
+    let first = match poll_fn(|cx| lease.poll_frame(&mut rest, cx)).await {
         Some(frame) => frame.map_err(Fault::Cut)?.into_data().ok(),
         None => None,
     };

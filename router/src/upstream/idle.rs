@@ -14,28 +14,26 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 pub(crate) struct Idle(Mutex<Vec<(Open, Instant)>>);
 
 impl Idle {
-    /// The one used last that is ready now.
+    /// The one used last that is still good.
     pub(super) fn take(&self) -> Option<Open> {
         let now = Instant::now();
-        let mut idle = self.0.lock();
-        // One whose reply has only just ended may not be ready yet: it stays for the next time.
-        let at = idle
-            .iter()
-            .rposition(|(open, since)| open.sender.is_ready() && is_fresh(*since, now))?;
-        Some(idle.remove(at).0)
-    }
-
-    pub(super) fn put(&self, open: Open) {
-        if !open.sender.is_closed() {
-            self.0.lock().push((open, Instant::now()));
+        loop {
+            let (mut open, since) = self.0.lock().pop()?;
+            if is_fresh(since, now) && open.is_ready() {
+                return Some(open);
+            }
         }
     }
 
-    /// Closes those that have been idle for too long.
+    pub(super) fn put(&self, open: Open) {
+        self.0.lock().push((open, Instant::now()));
+    }
+
+    /// Closes those that have been idle for too long, or that the engine has closed.
     pub(crate) fn sweep(&self, now: Instant) {
         self.0
             .lock()
-            .retain(|(open, since)| !open.sender.is_closed() && is_fresh(*since, now));
+            .retain_mut(|(open, since)| is_fresh(*since, now) && open.is_ready());
     }
 }
 

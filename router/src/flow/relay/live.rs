@@ -1,4 +1,3 @@
-use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -63,8 +62,8 @@ impl Live {
         if let Some(first) = self.first.take() {
             return Poll::Ready(Some(Ok(Frame::data(first))));
         }
-        let frame = match self.held {
-            Some(_) => ready!(Pin::new(&mut self.rest).poll_frame(cx)),
+        let frame = match &mut self.held {
+            Some(held) => ready!(held.lease.poll_frame(&mut self.rest, cx)),
             None => None,
         };
         if frame.is_none() || self.rest.is_end_stream() {
