@@ -18,6 +18,10 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_refrain-cluster");
 const PANICS: &str = "panic-inside";
 const SOON: Duration = Duration::from_secs(30);
 
+#[expect(
+    clippy::print_stderr,
+    reason = "what is skipped is said where it is seen"
+)]
 fn main() -> Result<ExitCode> {
     if std::env::args().nth(1).as_deref() == Some(PANICS) {
         return cluster::inside(|| images::build(&[]), panic_inside);
@@ -25,6 +29,9 @@ fn main() -> Result<ExitCode> {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = arguments.test_threads.or(Some(2));
     let missing = cluster::supported().err().filter(|_| !arguments.list);
+    if let Some(reason) = &missing {
+        eprintln!("NO CLUSTER IS STARTED: {reason}");
+    }
     let tests: [(&str, Test); 4] = [
         (
             "a_killed_owner_leaves_nothing_running_and_the_next_start_removes_its_files",

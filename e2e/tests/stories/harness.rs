@@ -129,6 +129,10 @@ async fn install_kinds(ground: &Ground) -> Result<()> {
 
 fn trial(story: Story, ground: &Arc<Ground>, quiet: &Arc<RwLock<()>>) -> Trial {
     if story.kind != Kind::Shared && ground.cluster().is_none() {
+        say(&format!(
+            "SKIPPED {}: it reaches for the node of the embedded cluster",
+            story.name
+        ));
         return skip(
             story,
             "it reaches for the node of the embedded cluster".to_owned(),
@@ -182,7 +186,16 @@ fn without_cluster(stories: &[Story], reason: &cluster::Reason) -> Vec<Trial> {
         };
         return stories.iter().map(failing).collect();
     }
+    say(&format!("NO STORY IS TOLD: {reason}"));
     skipped(stories, &reason.to_string())
+}
+
+#[expect(
+    clippy::print_stderr,
+    reason = "what is skipped is said where it is seen"
+)]
+fn say(what: &str) {
+    eprintln!("{what}");
 }
 
 fn skipped(stories: &[Story], reason: &str) -> Vec<Trial> {
