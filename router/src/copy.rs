@@ -69,15 +69,18 @@ impl Disk {
     /// Keeps the EndpointSlices up to date for the next run, without end.
     pub async fn follow(self: Arc<Self>, roster: Arc<Roster>) {
         let mut changes = roster.changes();
-        let mut kept = ByNamespace::new();
+        let mut kept = self.endpoints().await.unwrap_or_default();
         while changes.changed().await.is_ok() {
             tokio::time::sleep(SETTLE).await;
             changes.mark_unchanged();
-            // A copy without a namespace that is merely not listed yet would be worse than the
-            // one that is there.
-            let slices = roster.slices();
-            let whole = !slices.is_empty() && roster.missing().is_empty();
-            if !whole || slices == kept {
+            let mut slices = roster.slices();
+            // A namespace that is not listed yet stays as the last run knew it.
+            let before = |name: String| {
+                let slices = kept.get(&name)?.clone();
+                Some((name, slices))
+            };
+            slices.extend(roster.missing().into_iter().filter_map(before));
+            if slices.is_empty() || slices == kept {
                 continue;
             }
             if let Ok(json) = serde_json::to_vec(&slices) {

@@ -18,6 +18,7 @@ use self::compose::{observations, refusals};
 use self::lease::Leases;
 use crate::fleet::Fleet;
 use crate::fleet::roster::Roster;
+use crate::source::watch::say;
 use crate::source::{Backoff, Live, Metrics, Served};
 
 /// A quarter of the Lease's duration.
@@ -139,7 +140,7 @@ impl Reporter {
         let written = timeout(DEADLINE, self.leases.write(&state.report, problem)).await;
         match written {
             Ok(Ok(())) => pace.written(),
-            Ok(Err(error)) => self.failed(pace, &error.to_string()),
+            Ok(Err(error)) => self.failed(pace, &say(&error)),
             Err(_) => self.failed(pace, "the API server does not answer"),
         }
     }

@@ -152,9 +152,9 @@ impl Live {
     pub fn wait_for(&self, what: impl Into<String>) {
         let what = what.into();
         let mut now = self.waiting_for.lock();
-        if *now != what {
-            info!("{what}");
-            *now = what;
+        if *now != what && self.table.load().is_none() {
+            info!("no snapshot yet: {what}");
         }
+        *now = what;
     }
 }

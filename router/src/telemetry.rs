@@ -7,7 +7,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-const LIBRARIES: &str = "warn,kube_client=error,kube_runtime=error";
+const LIBRARIES: &str = "warn,kube_client=off,kube_runtime=off";
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

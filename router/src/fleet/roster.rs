@@ -219,7 +219,7 @@ impl Roster {
         state.wanted.iter().filter_map(denied).collect()
     }
 
-    /// The slices that pools are made from.
+    /// The slices that pools are made from, of each namespace that is known.
     pub fn slices(&self) -> ByNamespace {
         let state = self.state.lock();
         let wanted: BTreeSet<(&str, &str)> = state
@@ -232,7 +232,9 @@ impl Roster {
             let slices = entry.slices.values().filter(used).cloned().collect();
             (name.clone(), slices)
         };
-        state.namespaces.iter().map(of).collect()
+        let known =
+            |(_, entry): &(&String, &Namespace)| matches!(entry.heard, Heard::Stale | Heard::Fresh);
+        state.namespaces.iter().filter(known).map(of).collect()
     }
 
     /// Wakes whenever a pool, or how a namespace is known, has changed.

@@ -1,6 +1,5 @@
 use std::time::Duration;
 
-use kube::runtime::utils::Backoff as ResetOnSuccess;
 use rand::RngExt as _;
 
 /// Waits that double from `first` to `most`. Each is drawn from its upper half, so that many
@@ -35,20 +34,6 @@ impl Backoff {
     /// Starts from the first wait again.
     pub const fn reset(&mut self) {
         self.next = self.first;
-    }
-}
-
-impl Iterator for Backoff {
-    type Item = Duration;
-
-    fn next(&mut self) -> Option<Duration> {
-        Some(self.wait())
-    }
-}
-
-impl ResetOnSuccess for Backoff {
-    fn reset(&mut self) {
-        Self::reset(self);
     }
 }
 

@@ -38,6 +38,8 @@ pub(crate) struct State {
     pub(crate) oldest: u64,
     /// 410 comes as an HTTP status instead of an event.
     pub(crate) gone_as_status: bool,
+    /// Requests that got it.
+    pub(crate) failed: u32,
     /// Lists and watches asked for, as path and query.
     pub(crate) asked: Vec<String>,
     /// Bodies of writes.
@@ -95,6 +97,7 @@ impl StandIn {
             std::future::pending::<()>().await;
         }
         if let Some(code) = fails {
+            self.set(|s| s.failed += 1);
             return status(code);
         }
         let query = request.uri().query().unwrap_or_default().to_owned();

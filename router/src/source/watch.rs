@@ -5,10 +5,10 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use futures::stream::{BoxStream, Stream, StreamExt as _, unfold};
-use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Config, Event, watcher};
 use kube::{Api, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
+use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
 use super::{Backoff, Metrics};
@@ -18,6 +18,8 @@ use super::{Backoff, Metrics};
 const WATCH_SECONDS: u32 = 120;
 /// The most between two steps of a list.
 const LIST_DEADLINE: Duration = Duration::from_secs(15);
+/// After so long without a failure the next one is waited out as if it were the first.
+const CALM: Duration = Duration::from_secs(30);
 
 /// What a watch tells.
 #[derive(Debug)]
@@ -44,16 +46,15 @@ where
     K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
     let config = config.timeout(WATCH_SECONDS);
-    let start = move || {
-        watcher(api.clone(), config.clone())
-            .backoff(Backoff::API)
-            .boxed()
-    };
+    let start = move || watcher(api.clone(), config.clone()).boxed();
     let watch = Watch {
         events: start(),
         start,
         listing: true,
         failing: false,
+        backoff: Backoff::API,
+        wait: None,
+        failed_at: None,
         resource,
         metrics,
     };
@@ -70,12 +71,19 @@ struct Watch<K, S> {
     start: S,
     listing: bool,
     failing: bool,
+    backoff: Backoff,
+    /// Before the next step.
+    wait: Option<Duration>,
+    failed_at: Option<Instant>,
     resource: &'static str,
     metrics: Metrics,
 }
 
 impl<K: Resource, S: Fn() -> Events<K>> Watch<K, S> {
     async fn next(&mut self) -> Heard<K> {
+        if let Some(wait) = self.wait.take() {
+            sleep(wait).await;
+        }
         match self.step().await {
             Some(Ok(event)) => self.heard(event),
             Some(Err(error)) => {
@@ -124,6 +132,12 @@ impl<K: Resource, S: Fn() -> Events<K>> Watch<K, S> {
 
     fn failed(&mut self, forbidden: bool, error: String) -> Heard<K> {
         self.metrics.watch_error(self.resource);
+        // Each attempt begins well, so that only time tells a new failure from one that lasts.
+        let last = self.failed_at.replace(Instant::now());
+        if last.is_none_or(|at| at.elapsed() > CALM) {
+            self.backoff.reset();
+        }
+        self.wait = Some(self.backoff.wait());
         if !self.failing {
             self.failing = true;
             let resource = self.resource;
@@ -152,18 +166,32 @@ fn is_forbidden(error: &watcher::Error) -> bool {
     }
 }
 
-/// The error without the debug output that kube puts into its own text.
 fn explain(error: &watcher::Error) -> String {
-    let of = |error: &kube::Error| match error {
-        kube::Error::Api(status) => status.message.clone(),
-        other => other.to_string(),
-    };
     match error {
-        watcher::Error::InitialListFailed(error) => format!("list: {}", of(error)),
+        watcher::Error::InitialListFailed(error) => format!("list: {}", say(error)),
         watcher::Error::WatchStartFailed(error) | watcher::Error::WatchFailed(error) => {
-            format!("watch: {}", of(error))
+            format!("watch: {}", say(error))
         }
         watcher::Error::WatchError(status) => format!("watch: {}", status.message),
         watcher::Error::NoResourceVersion => error.to_string(),
     }
+}
+
+/// An error of the API server in words: its own message without the debug output that kube adds,
+/// or the whole chain of causes.
+pub(crate) fn say(error: &kube::Error) -> String {
+    if let kube::Error::Api(status) = error {
+        return status.message.clone();
+    }
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(next) = cause {
+        let more = next.to_string();
+        // Some errors repeat their cause in their own text.
+        if !text.ends_with(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = next.source();
+    }
+    text
 }

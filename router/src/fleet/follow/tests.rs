@@ -195,6 +195,38 @@ async fn a_namespace_is_watched_only_while_a_provider_is_in_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_api_server_that_is_away_is_not_stormed() {
+    let api = StandIn::default();
+    api.set(|s| s.fails = Some(500));
+    let world = World::start(api, None);
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let asked = world.api.get(|s| s.failed);
+    assert!((12..40).contains(&asked), "{asked}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_copy_keeps_what_it_had_of_a_namespace_that_is_not_listed_yet() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = Arc::new(Disk::new(folder.path()));
+    let kept = async |namespaces: &[&str]| loop {
+        let copy = disk.endpoints().await.unwrap_or_default();
+        if copy.keys().eq(namespaces) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    };
+    for (listed, both) in [("a", false), ("b", true)] {
+        let roster = Arc::new(Roster::new(Arc::new(Fleet::default())));
+        let mut tasks = JoinSet::new();
+        roster.want(&snapshot(&["a", "b"]));
+        tasks.spawn(Arc::clone(&disk).follow(Arc::clone(&roster)));
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        roster.replace(listed, vec![], Known::Fresh);
+        kept(if both { &["a", "b"] } else { &["a"] }).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_namespace_that_was_out_of_use_for_a_moment_is_listed_anew() {
     let world = World::start(StandIn::default(), None);
     world.api.apply(slice("a", &[1]));
