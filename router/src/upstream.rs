@@ -8,13 +8,14 @@
 //! Idle connections live with their endpoint, so that no map is searched and an endpoint that goes
 //! takes its connections along.
 
+mod gate;
 mod idle;
 mod open;
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -69,11 +70,7 @@ pub(crate) async fn send(
             None => Open::connect(endpoint.address()).await?,
         };
         let mut reply = pin!(open.start(request));
-        let reply = poll_fn(|cx| {
-            open.drive(cx);
-            reply.as_mut().poll(&mut undriven())
-        });
-        match reply.await {
+        match poll_fn(|cx| open.drive_for(cx, |cx| reply.as_mut().poll(cx))).await {
             Ok(response) => {
                 let endpoint = Arc::clone(endpoint);
                 return Ok((response, Lease { open, endpoint }));
@@ -105,12 +102,7 @@ impl Lease {
         cx: &mut Context<'_>,
     ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
         let mut body = Pin::new(body);
-        let come = body.as_mut().poll_frame(&mut undriven());
-        if come.is_ready() {
-            return come;
-        }
-        self.open.drive(cx);
-        body.poll_frame(&mut undriven())
+        self.open.drive_for(cx, |cx| body.as_mut().poll_frame(cx))
     }
 
     /// The reply was read to its end: the connection serves the next request.
@@ -119,9 +111,4 @@ impl Lease {
             self.endpoint.idle().put(self.open);
         }
     }
-}
-
-/// For what moves only while its connection is driven, and so has no need to wake anyone.
-fn undriven() -> Context<'static> {
-    Context::from_waker(Waker::noop())
 }

@@ -61,11 +61,7 @@ fn elsewhere(variant: &Variant, failed: &Chosen, tried: &mut Vec<Arc<Endpoint>>)
 }
 
 /// One endpoint's reply, up to the first byte of its body.
-async fn attempt(
-    outgoing: &Outgoing,
-    chosen: &Chosen,
-    via: Via,
-) -> Result<Reply, Fault> {
+async fn attempt(outgoing: &Outgoing, chosen: &Chosen, via: Via) -> Result<Reply, Fault> {
     let endpoint = chosen.endpoint();
     let request = outgoing.request(endpoint);
     let (response, mut lease) = upstream::send(endpoint, request, via).await?;

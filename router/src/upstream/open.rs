@@ -1,6 +1,7 @@
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::task::Context;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,10 +13,14 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::{Outbound, SendError, undriven};
+use super::gate::Gate;
+use super::{Outbound, SendError};
 
 /// A pod that is there answers a connection attempt in milliseconds.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A connection that still moves after so many turns waits for the next poll.
+const MAX_TURNS: usize = 4;
 
 /// A connection; dropping it closes the socket.
 #[derive(Debug)]
@@ -23,6 +28,9 @@ pub(super) struct Open {
     sender: http1::SendRequest<Full<Bytes>>,
     /// Gone once the connection has ended.
     connection: Option<Pin<Box<Connection>>>,
+    gate: Arc<Gate>,
+    /// Knocks at the gate.
+    waker: Waker,
 }
 
 type Connection = http1::Connection<TokioIo<TcpStream>, Full<Bytes>>;
@@ -39,9 +47,12 @@ impl Open {
             source,
             reused: false,
         })?;
+        let gate = Arc::new(Gate::default());
         Ok(Self {
             sender,
             connection: Some(Box::pin(connection)),
+            waker: Arc::clone(&gate).into(),
+            gate,
         })
     }
 
@@ -53,10 +64,40 @@ impl Open {
         self.sender.try_send_request(request)
     }
 
-    /// Moves what can be moved; `cx` is woken when more can.
-    pub(super) fn drive(&mut self, cx: &mut Context<'_>) {
+    /// Drives the connection for what comes of it: `wanted` is polled until it is ready or nothing
+    /// moves any more.
+    pub(super) fn drive_for<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut wanted: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<T> {
+        // It moves only while the connection does, and so has no need to wake anyone.
+        let mut wanted = || wanted(&mut Context::from_waker(Waker::noop()));
+        self.gate.shut(cx.waker());
+        let mut polled = wanted();
+        let mut turns = 0;
+        while polled.is_pending() && turns < MAX_TURNS {
+            self.gate.shut(cx.waker());
+            self.drive();
+            polled = wanted();
+            turns = if self.gate.is_knocked_at() {
+                turns + 1
+            } else {
+                MAX_TURNS
+            };
+        }
+        // Once there is something, whoever took it comes back for more.
+        if self.gate.open() && polled.is_pending() {
+            cx.waker().wake_by_ref();
+        }
+        polled
+    }
+
+    /// Moves what can be moved.
+    fn drive(&mut self) {
+        let mut cx = Context::from_waker(&self.waker);
         if let Some(connection) = &mut self.connection
-            && let std::task::Poll::Ready(ended) = connection.as_mut().poll(cx)
+            && let Poll::Ready(ended) = connection.as_mut().poll(&mut cx)
         {
             // What went wrong reaches whoever waits for the reply.
             if let Err(error) = ended {
@@ -69,7 +110,7 @@ impl Open {
     /// Whether it can take a request now: the last reply has ended, and the engine has not closed
     /// it as far as is known.
     pub(super) fn is_ready(&mut self) -> bool {
-        self.drive(&mut undriven());
+        self.drive();
         self.connection.is_some() && self.sender.is_ready()
     }
 }
