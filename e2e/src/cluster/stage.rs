@@ -27,6 +27,17 @@ use crate::environment;
 
 const STAGE: &str = "REFRAIN_CLUSTER_STAGE";
 const FOLDER: &str = "REFRAIN_CLUSTER_RUN";
+/// What `unshare` is asked for.
+pub(super) const NAMESPACES: [&str; 8] = [
+    "--net",
+    "--mount",
+    "--pid",
+    "--uts",
+    "--ipc",
+    "--fork",
+    "--kill-child=SIGKILL",
+    "--mount-proc",
+];
 const END_WITHIN: Duration = Duration::from_secs(10);
 
 /// What this process is.
@@ -63,16 +74,7 @@ pub(super) async fn enter(
     entered: impl FnOnce(u32) -> Result<()>,
 ) -> Result<ExitCode> {
     let mut child = tokio::process::Command::new("unshare")
-        .args([
-            "--net",
-            "--mount",
-            "--pid",
-            "--uts",
-            "--ipc",
-            "--fork",
-            "--kill-child=SIGKILL",
-            "--mount-proc",
-        ])
+        .args(NAMESPACES)
         .arg(std::env::current_exe()?)
         .args(std::env::args_os().skip(1))
         .env("PATH", environment::search_path())

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::cgroup;
+use super::stage::NAMESPACES;
 use crate::environment;
 
 /// What is missing, said as what to do about it.
@@ -74,16 +75,7 @@ pub fn supported() -> Result<(), Reason> {
 
 fn namespaces() -> Result<(), Reason> {
     let tried = Command::new("unshare")
-        .args([
-            "--net",
-            "--mount",
-            "--pid",
-            "--uts",
-            "--ipc",
-            "--fork",
-            "--kill-child=SIGKILL",
-            "--mount-proc",
-        ])
+        .args(NAMESPACES)
         .args([
             "sh",
             "-c",
