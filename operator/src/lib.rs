@@ -10,7 +10,7 @@
 //!  lease    which replica may write; the others keep warm caches
 //! ```
 //!
-//! A third kind is a watch in [`stores`], a line in `stores::gather`, and whatever its status
+//! A third kind is a watch in `stores`, a line in `stores::gather`, and whatever its status
 //! holds besides conditions in `report::decide`.
 
 pub mod admin;
