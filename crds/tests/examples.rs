@@ -6,9 +6,20 @@ use crds::snapshot::Kind;
 use serde_json::Value;
 
 fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let inside = |path: PathBuf| if path.is_dir() { files(&path) } else { vec![path] };
-    entries.flat_map(inside).filter(|path| path.extension().is_some_and(|e| e == "yaml")).collect()
+    let entries = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let inside = |path: PathBuf| {
+        if path.is_dir() {
+            files(&path)
+        } else {
+            vec![path]
+        }
+    };
+    entries
+        .flat_map(inside)
+        .filter(|path| path.extension().is_some_and(|e| e == "yaml"))
+        .collect()
 }
 
 #[test]

@@ -1,10 +1,9 @@
-"""Keeps a number of chat streams under way until a line comes in; prints what became of them as JSON.
+"""Keeps a number of chat streams under way until a line comes in; prints a line of JSON for each that ended.
 
 Every stream is read to its end, raw, so that one that merely stops is told from one that is done.
 """
 
 import asyncio
-import collections
 import json
 import sys
 
@@ -14,9 +13,11 @@ url, model, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 # Half a second of tokens: long enough that every change finds streams under way.
 STAND_IN = {"stand_in": {"tokens": 10, "interval_ms": 50}}
 
-engines: collections.Counter = collections.Counter()
-failures: list[str] = []
 ended = asyncio.Event()
+
+
+def tell(**what: str) -> None:
+    print(json.dumps(what), flush=True)
 
 
 async def stream(client: AsyncOpenAI) -> None:
@@ -40,7 +41,7 @@ async def stream(client: AsyncOpenAI) -> None:
         raise RuntimeError(f"the stream of {engine} ended with {last}")
     if tokens != STAND_IN["stand_in"]["tokens"]:
         raise RuntimeError(f"the stream of {engine} had {tokens} tokens")
-    engines[engine] += 1
+    tell(engine=engine)
 
 
 async def keep_going(client: AsyncOpenAI) -> None:
@@ -48,17 +49,15 @@ async def keep_going(client: AsyncOpenAI) -> None:
         try:
             await stream(client)
         except Exception as error:  # every way to fail counts
-            failures.append(f"{type(error).__name__}: {error}")
+            tell(failure=f"{type(error).__name__}: {error}")
+            # A failure of each must not become a flood of them.
+            await asyncio.sleep(0.1)
 
 
 async def main() -> None:
     client = AsyncOpenAI(base_url=f"{url}/v1", api_key="client-key", max_retries=0, timeout=60)
     asyncio.get_running_loop().add_reader(sys.stdin, ended.set)
     await asyncio.gather(*(keep_going(client) for _ in range(count)))
-    json.dump(
-        {"streams": sum(engines.values()) + len(failures), "failures": failures, "engines": engines},
-        sys.stdout,
-    )
 
 
 asyncio.run(main())

@@ -40,7 +40,7 @@ impl<'a> Engines<'a> {
         });
         let list = json!({ "apiVersion": "v1", "kind": "List",
             "items": [service, deployment(namespace, name, replicas, image)] });
-        world.apply(&list.to_string()).await?;
+        world.apply_across(&list.to_string()).await?;
         let engines = Self {
             world,
             namespace: namespace.to_owned(),

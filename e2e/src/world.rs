@@ -101,7 +101,7 @@ impl World {
     /// Where a failed story's evidence goes.
     pub fn evidence(&self) -> PathBuf {
         environment::repository()
-            .join("target/e2e")
+            .join("target/stories")
             .join(&self.story)
     }
 
@@ -182,6 +182,18 @@ impl World {
         let mut kubectl = self.ground.kubectl();
         kubectl.args(["--namespace", &self.namespace, "apply", "--filename", "-"]);
         fed(&mut kubectl, manifests).await
+    }
+
+    /// Applies manifests that all name their namespaces, which need not be the story's own.
+    pub async fn apply_across(&self, manifests: &str) -> Result<String> {
+        let mut kubectl = self.kubectl_across();
+        kubectl.args(["apply", "--filename", "-"]);
+        fed(&mut kubectl, manifests).await
+    }
+
+    /// kubectl for manifests that all name their namespaces.
+    pub fn kubectl_across(&self) -> Command {
+        self.ground.kubectl()
     }
 
     /// Runs helm in the story's namespace.

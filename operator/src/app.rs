@@ -20,7 +20,7 @@ use crate::args::Args;
 use crate::board::{Board, Need, Weight};
 use crate::cycle::{Alarm, Cycle, Parts};
 use crate::debounce::Wake;
-use crate::lease::{Candidate, Leadership};
+use crate::lease::{Candidate, Holder, Leadership};
 use crate::metrics::Metrics;
 use crate::report::Reporter;
 use crate::stores::Start;
@@ -140,7 +140,11 @@ impl App {
 
     fn lease(&self, tasks: &mut Tasks) -> Leadership {
         let args = &self.args;
-        let lease = (args.namespace.as_str(), args.lease.as_str(), args.holder());
+        let me = Holder {
+            identity: args.holder(),
+            pod: args.pod(),
+        };
+        let lease = (args.namespace.as_str(), args.lease.as_str(), me);
         let (candidate, leadership) =
             Candidate::new(&self.client, lease, &self.board, &self.metrics);
         let stop = self.outer_stop.clone();

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crds::snapshot::Sealed;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::ObjectMeta;
 use kube::{Api, Client};
@@ -67,14 +68,16 @@ impl Applier {
         }
     }
 
-    /// Writes `sealed` over `held`, or as a new Secret when there is none.
+    /// Writes `sealed` over `held`, or as a new Secret when there is none. It goes when `owner`
+    /// goes.
     pub(crate) async fn apply(
         &self,
         sealed: &Sealed,
         generation: i64,
         held: Option<&Held>,
+        owner: Option<OwnerReference>,
     ) -> Result<Held, ApplyError> {
-        let secret = secret(&self.name, sealed, generation, held);
+        let secret = secret(&self.name, (sealed, generation), held, owner);
         let write = async {
             if held.is_some() {
                 let params = PatchParams::apply(NAME).force();
@@ -112,7 +115,12 @@ fn refused(error: kube::Error) -> ApplyError {
 }
 
 /// The whole Secret as this operator wants it.
-fn secret(name: &str, sealed: &Sealed, generation: i64, held: Option<&Held>) -> Secret {
+fn secret(
+    name: &str,
+    (sealed, generation): (&Sealed, i64),
+    held: Option<&Held>,
+    owner: Option<OwnerReference>,
+) -> Secret {
     let annotations = [
         (DIGEST.to_owned(), sealed.digest.to_string()),
         (GENERATION.to_owned(), generation.to_string()),
@@ -123,6 +131,7 @@ fn secret(name: &str, sealed: &Sealed, generation: i64, held: Option<&Held>) -> 
             name: Some(name.to_owned()),
             labels: Some([(MANAGED_BY.to_owned(), NAME.to_owned())].into()),
             annotations: Some(annotations.into()),
+            owner_references: owner.map(|owner| vec![owner]),
             resource_version: held.map(|held| held.resource_version.clone()),
             uid: held.map(|held| held.uid.clone()),
             ..ObjectMeta::default()
@@ -149,6 +158,11 @@ mod tests {
             uid: "u".into(),
             bytes: vec![],
         }
+    }
+
+    fn owner() -> Option<OwnerReference> {
+        let owner = json!({ "apiVersion": "v1", "kind": "Service", "name": "s", "uid": "o" });
+        serde_json::from_value(owner).unwrap()
     }
 
     /// One write against an API server that answers with `code`, and the request that it got.
@@ -178,7 +192,8 @@ mod tests {
                 serde_json::from_slice(&body).unwrap(),
             )
         };
-        let (result, (method, uri, body)) = tokio::join!(applier.apply(&sealed, 7, held), server);
+        let (result, (method, uri, body)) =
+            tokio::join!(applier.apply(&sealed, 7, held, owner()), server);
         (result, method, uri, body)
     }
 
@@ -189,6 +204,7 @@ mod tests {
         assert!(uri.contains("force=true") && uri.contains("fieldManager=refrain-operator"));
         assert_eq!(body["metadata"]["resourceVersion"], "41");
         assert_eq!(body["metadata"]["annotations"][GENERATION], "7");
+        assert_eq!(body["metadata"]["ownerReferences"][0]["uid"], "o");
         assert_eq!(body["type"], SNAPSHOT_TYPE);
         let after = result.unwrap();
         assert_eq!(

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use clap::{Parser, ValueEnum};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 /// Compiles Routes and Providers into the snapshot that Refrain's routers serve from.
 #[derive(Parser, Clone, Debug)]
@@ -76,6 +77,18 @@ impl Args {
                 all.into_iter().map(Some).collect()
             }
         }
+    }
+
+    /// The pod that this process runs in, if it was told.
+    pub fn pod(&self) -> Option<OwnerReference> {
+        let uid = self.pod_uid.clone().filter(|uid| !uid.is_empty())?;
+        Some(OwnerReference {
+            api_version: "v1".to_owned(),
+            kind: "Pod".to_owned(),
+            name: self.identity.clone(),
+            uid,
+            ..OwnerReference::default()
+        })
     }
 
     /// What the Lease and Events call this replica.

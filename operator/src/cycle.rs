@@ -214,7 +214,9 @@ impl Cycle {
             return;
         }
         let (generation, held) = (self.view.next_generation(), self.view.held());
-        let result = self.parts.applier.apply(sealed, generation, held).await;
+        let owner = self.parts.stores.router_service();
+        let result = self.parts.applier.apply(sealed, generation, held, owner);
+        let result = result.await;
         let label = result.as_ref().err().map_or("ok", ApplyError::result);
         self.parts.metrics.wrote("Secret", label);
         match result {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, OwnerReference};
 use kube::api::PostParams;
 use kube::core::ObjectMeta;
 use kube::{Api, Client};
@@ -69,12 +69,21 @@ enum LeaseError {
     Api(#[from] kube::Error),
 }
 
+/// Who takes the Lease.
+#[derive(Clone, Debug)]
+pub(crate) struct Holder {
+    /// As the Lease names it.
+    pub(crate) identity: String,
+    /// Its pod, where it runs in one: the Lease goes when the pod that held it last goes.
+    pub(crate) pod: Option<OwnerReference>,
+}
+
 /// Takes, renews and releases the Lease.
 #[derive(Debug)]
 pub(crate) struct Candidate {
     leases: Api<Lease>,
     name: String,
-    me: String,
+    me: Holder,
     need: Need,
     board: Arc<Board>,
     metrics: Arc<Metrics>,
@@ -88,7 +97,7 @@ pub(crate) struct Candidate {
 impl Candidate {
     pub(crate) fn new(
         client: &Client,
-        (namespace, name, me): (&str, &str, String),
+        (namespace, name, me): (&str, &str, Holder),
         board: &Arc<Board>,
         metrics: &Arc<Metrics>,
     ) -> (Self, Leadership) {
@@ -141,7 +150,12 @@ impl Candidate {
                 Some(mine) => Some(mine),
                 None => call(self.leases.get_opt(&self.name)).await?,
             };
-            let step = step::next(lease.as_ref(), &self.me, &mut self.observed, Instant::now());
+            let step = step::next(
+                lease.as_ref(),
+                &self.me.identity,
+                &mut self.observed,
+                Instant::now(),
+            );
             if step == Step::Wait {
                 return Ok(false);
             }
@@ -250,7 +264,7 @@ async fn call<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, Lease
         .map_err(|_| LeaseError::Timeout)??)
 }
 
-fn created(name: &str, me: &str) -> Lease {
+fn created(name: &str, me: &Holder) -> Lease {
     let lease = Lease {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
@@ -265,12 +279,13 @@ fn created(name: &str, me: &str) -> Lease {
     lease
 }
 
-fn taken(mut lease: Lease, me: &str) -> Lease {
+fn taken(mut lease: Lease, me: &Holder) -> Lease {
+    lease.metadata.owner_references = me.pod.clone().map(|pod| vec![pod]);
     let now = Some(MicroTime(Timestamp::now()));
     let before = lease.spec.take().unwrap_or_default();
     let transitions = before.lease_transitions.unwrap_or_default();
     lease.spec = Some(LeaseSpec {
-        holder_identity: Some(me.to_owned()),
+        holder_identity: Some(me.identity.clone()),
         acquire_time: now.clone(),
         renew_time: now,
         lease_duration_seconds: i32::try_from(DURATION.as_secs()).ok(),
@@ -305,19 +320,37 @@ mod tests {
         lease.spec.unwrap()
     }
 
+    fn holder(name: &str) -> Holder {
+        Holder {
+            identity: name.to_owned(),
+            pod: Some(OwnerReference {
+                name: name.to_owned(),
+                ..OwnerReference::default()
+            }),
+        }
+    }
+
+    #[test]
+    fn the_lease_belongs_to_the_pod_that_took_it_last() {
+        let lease = taken(created("l", &holder("a")), &holder("b"));
+        let owners = lease.metadata.owner_references.unwrap();
+        assert_eq!(owners.len(), 1);
+        assert_eq!(owners[0].name, "b");
+    }
+
     #[test]
     fn taking_counts_and_renewing_does_not() {
-        let first = created("l", "a");
+        let first = created("l", &holder("a"));
         assert_eq!(spec(first.clone()).lease_transitions, Some(0));
         assert_eq!(spec(renewed(first.clone())).lease_transitions, Some(0));
-        let second = spec(taken(first, "b"));
+        let second = spec(taken(first, &holder("b")));
         assert_eq!(second.lease_transitions, Some(1));
         assert_eq!(second.holder_identity.as_deref(), Some("b"));
     }
 
     #[test]
     fn a_released_lease_has_no_holder() {
-        let lease = spec(released(created("l", "a")));
+        let lease = spec(released(created("l", &holder("a"))));
         assert_eq!(lease.holder_identity.as_deref(), Some(""));
     }
 

@@ -17,6 +17,7 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Secret, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::DynamicObject;
 use kube::core::ApiResource;
 use kube::runtime::watcher::Config;
@@ -26,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::follow::{Follow, Room};
 pub(crate) use self::keep::{DIGEST, GENERATION, Held, RouterReport, SNAPSHOT_KEY, Status};
-use self::keep::{Object, RouterPod};
+use self::keep::{Object, RouterSlice};
 use self::shelf::{Shelf, Span};
 use crate::NAME;
 use crate::args::Args;
@@ -50,7 +51,7 @@ pub(crate) struct Stores {
     secrets: Shelf<Secret>,
     grants: Shelf<Grant>,
     reports: Shelf<RouterReport>,
-    slices: Shelf<Vec<RouterPod>>,
+    slices: Shelf<RouterSlice>,
     snapshot: Shelf<Held>,
 }
 
@@ -88,10 +89,18 @@ impl Stores {
             let mut of_name = reports.iter().filter(|(key, _)| key.name == pod);
             of_name.next().map(|(_, report)| Arc::clone(report))
         };
-        keep::ready_pods(slices.values().flat_map(|pods| pods.iter()))
+        keep::ready_pods(slices.values().flat_map(|slice| slice.pods.iter()))
             .into_iter()
             .map(|name| (name.to_owned(), report(name)))
             .collect()
+    }
+}
+
+impl Stores {
+    /// The Service of the routers, as the owner of what is there for them alone.
+    pub(crate) fn router_service(&self) -> Option<OwnerReference> {
+        let slices = self.slices.all();
+        slices.values().find_map(|slice| slice.service.clone())
     }
 }
 
@@ -220,7 +229,7 @@ impl Start<'_> {
         let slices = Follow {
             api: self.api::<EndpointSlice>(own),
             config: config().labels(&format!("{SERVICE_NAME}={router}")),
-            keep: keep::router_pods,
+            keep: keep::router_slice,
             shelf: |stores| &stores.slices,
         };
         let room = self.room("endpointslices", "of routers", own, Weight::Required);

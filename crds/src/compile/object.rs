@@ -2,7 +2,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Secret, Service};
-use kube::{Resource, ResourceExt as _};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
 
 use super::Grant;
 use crate::api::{Provider, Route};
@@ -53,20 +54,22 @@ impl<K: Resource<DynamicType = ()>> Entry<K> {
     /// Which object, and which edit of it.
     pub fn origin(&self) -> Origin {
         match self {
-            Self::Read(object) => origin(object.as_ref()),
+            Self::Read(object) => Origin::of(object.meta()),
             Self::Unreadable { origin, .. } => origin.clone(),
         }
     }
 }
 
-/// The origin of any object with metadata.
-pub(super) fn origin<K: Resource>(object: &K) -> Origin {
-    let meta = object.meta();
-    let created = meta.creation_timestamp.as_ref().map(|at| at.0.to_string());
-    Origin {
-        key: Key::new(object.namespace().unwrap_or_default(), object.name_any()),
-        uid: meta.uid.clone().unwrap_or_default(),
-        generation: meta.generation.unwrap_or_default(),
-        created: created.unwrap_or_default(),
+impl Origin {
+    /// The origin of any object with metadata.
+    pub fn of(meta: &ObjectMeta) -> Self {
+        let created = meta.creation_timestamp.as_ref().map(|at| at.0.to_string());
+        let text = |value: &Option<String>| value.clone().unwrap_or_default();
+        Self {
+            key: Key::new(text(&meta.namespace), text(&meta.name)),
+            uid: text(&meta.uid),
+            generation: meta.generation.unwrap_or_default(),
+            created: created.unwrap_or_default(),
+        }
     }
 }

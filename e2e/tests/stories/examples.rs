@@ -11,7 +11,7 @@ use e2e::client::Client;
 use e2e::engine::Engine;
 use e2e::engines::Engines;
 use e2e::release::Release;
-use e2e::world::{World, eventually};
+use e2e::world::{World, eventually, fed};
 use e2e::{cluster, environment, images, sdk};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -84,8 +84,15 @@ pub(crate) async fn every_example_does_what_it_says(world: &World) -> Result<()>
         let text = std::fs::read_to_string(folder.join(file))?
             .replace("namespace: models", &format!("namespace: {models}"))
             .replace("namespace: apps", &format!("namespace: {apps}"));
-        world
-            .apply(&text)
+        // Only some of the files name namespaces.
+        let kubectl = || {
+            if text.contains("namespace:") {
+                world.kubectl_across()
+            } else {
+                world.tool_kubectl()
+            }
+        };
+        fed(kubectl().args(["apply", "-f", "-"]), &text)
             .await
             .with_context(|| (*file).to_owned())?;
         for one in *expected {
@@ -93,9 +100,7 @@ pub(crate) async fn every_example_does_what_it_says(world: &World) -> Result<()>
                 .await
                 .with_context(|| format!("{file}: {one:?}"))?;
         }
-        let mut delete = world.tool_kubectl();
-        delete.args(["delete", "-f", "-"]);
-        e2e::world::fed(&mut delete, &text).await?;
+        fed(kubectl().args(["delete", "-f", "-"]), &text).await?;
     }
     Ok(())
 }

@@ -126,7 +126,7 @@ pub(crate) async fn what_is_uninstalled_leaves_nothing_but_the_users_objects(
         .await?;
     ensure!(deleted.contains("llama"), "{deleted}");
     eventually("nothing is left", Duration::from_secs(30), async || {
-        let kinds = "deployments,services,roles,rolebindings,leases,poddisruptionbudgets";
+        let kinds = "deployments,services,secrets,roles,rolebindings,leases,poddisruptionbudgets";
         let left = world.kubectl(&["get", kinds, "-o", "name"]).await?;
         let ours = left.lines().any(|line| line.contains("refrain"));
         ensure!(!ours, "{left}");

@@ -2,9 +2,10 @@
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::release::Release;
-use e2e::world::World;
+use e2e::world::{World, fed};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
+use serde_json::json;
 
 pub(crate) async fn a_router_cannot_write_anothers_lease_nor_the_leaders(
     world: &World,
@@ -30,22 +31,25 @@ pub(crate) async fn a_router_cannot_write_anothers_lease_nor_the_leaders(
             one,
         ])
         .await?;
-    let patch = r#"{"metadata":{"annotations":{"refrain.dev/report":"{}"}}}"#;
+    let server = world.server().await?;
     let write = async |lease: &str| {
+        let manifest = json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": { "name": lease, "annotations": { "refrain.dev/report": "{}" } },
+        });
+        let mut kubectl = world.tool_kubectl();
         // The administrator's certificate would win over the token.
-        let bare = [
-            "--kubeconfig",
-            "/dev/null",
-            "--token",
-            token.trim(),
-            "--insecure-skip-tls-verify",
-        ];
-        let server = world.server().await?;
-        let target = [
-            "--server", &server, "patch", "lease", lease, "--type", "merge", "-p", patch,
-        ];
-        let arguments: Vec<&str> = bare.into_iter().chain(target).collect();
-        world.kubectl(&arguments).await
+        kubectl.args(["--kubeconfig", "/dev/null", "--token", token.trim()]);
+        kubectl.args(["--server", &server, "--insecure-skip-tls-verify"]);
+        // The one verb that a router has, and so no look at what is there before.
+        kubectl.args([
+            "apply",
+            "--server-side",
+            "--force-conflicts",
+            "--validate=false",
+        ]);
+        kubectl.args(["--field-manager", "refrain-router", "--filename", "-"]);
+        fed(&mut kubectl, &manifest.to_string()).await
     };
     write(one).await.context("its own Lease")?;
     for other in [two.as_str(), "refrain-operator"] {

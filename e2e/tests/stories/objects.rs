@@ -200,7 +200,8 @@ pub(crate) async fn a_revoked_grant_takes_its_backend_out(world: &World) -> Resu
     theirs["metadata"]["namespace"] = json!(other);
     let mut ours = route("chat", "llama", "llama");
     ours["spec"]["rules"][0]["backendRefs"][0]["providerRef"]["namespace"] = json!(other);
-    apply(world, &[theirs, ours]).await?;
+    world.apply_across(&theirs.to_string()).await?;
+    apply(world, &[ours]).await?;
     let (reason, message) = release
         .condition("route/chat", "ResolvedRefs", "False")
         .await?;
@@ -218,8 +219,9 @@ pub(crate) async fn a_revoked_grant_takes_its_backend_out(world: &World) -> Resu
         "spec": { "from": [{ "group": "refrain.dev", "kind": "Route", "namespace": world.namespace() }],
                   "to": [{ "group": "refrain.dev", "kind": "Provider" }] },
     });
+    let grant = grant.to_string();
     eventually("the grant is taken", SOON, async || {
-        apply(world, &[grant.clone()]).await
+        world.apply_across(&grant).await
     })
     .await?;
     eventually("the grant counts", 2 * SOON, async || {

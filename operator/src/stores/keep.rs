@@ -7,11 +7,11 @@ use std::sync::Arc;
 use crds::api::EndpointCounts;
 use crds::compile::{Entry, Grant};
 use crds::report::{ANNOTATION, Report};
-use crds::snapshot::{Key, Origin};
+use crds::snapshot::Origin;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Secret, Service, ServiceSpec};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, OwnerReference};
 use kube::api::DynamicObject;
 use kube::{Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
@@ -140,7 +140,7 @@ where
         .and_then(|data| data.remove("status"));
     let status = status.and_then(|s| serde_json::from_value(s).ok());
     object.metadata = identity(object.metadata);
-    let origin = origin(&object.metadata);
+    let origin = Origin::of(&object.metadata);
     let entry = match object.try_parse::<K>() {
         Ok(read) => Entry::Read(Arc::new(read)),
         Err(error) => Entry::Unreadable {
@@ -166,20 +166,6 @@ fn identity(meta: ObjectMeta) -> ObjectMeta {
         generation: meta.generation,
         creation_timestamp: meta.creation_timestamp,
         ..ObjectMeta::default()
-    }
-}
-
-fn origin(meta: &ObjectMeta) -> Origin {
-    let created = meta.creation_timestamp.as_ref().map(|at| at.0.to_string());
-    let key = Key::new(
-        meta.namespace.as_deref().unwrap_or_default(),
-        meta.name.as_deref().unwrap_or_default(),
-    );
-    Origin {
-        key,
-        uid: meta.uid.clone().unwrap_or_default(),
-        generation: meta.generation.unwrap_or_default(),
-        created: created.unwrap_or_default(),
     }
 }
 
@@ -247,7 +233,15 @@ pub(crate) struct RouterPod {
     is_terminating: bool,
 }
 
-impl Keep for Vec<RouterPod> {
+/// What one EndpointSlice of the routers' Service says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct RouterSlice {
+    /// The Service that the slice is of.
+    pub(crate) service: Option<OwnerReference>,
+    pub(crate) pods: Vec<RouterPod>,
+}
+
+impl Keep for RouterSlice {
     fn reads_same(&self, _: &Self) -> bool {
         true
     }
@@ -257,10 +251,19 @@ impl Keep for Vec<RouterPod> {
     }
 }
 
-/// The pods that a slice lists.
+/// The Service that a slice is of, and the pods that it lists.
 #[expect(clippy::unnecessary_wraps, reason = "the shape of every keep function")]
-pub(crate) fn router_pods(slice: EndpointSlice) -> Option<Vec<RouterPod>> {
-    Some(slice.endpoints.into_iter().filter_map(router_pod).collect())
+pub(crate) fn router_slice(slice: EndpointSlice) -> Option<RouterSlice> {
+    let owners = slice.metadata.owner_references.unwrap_or_default();
+    let service = owners.into_iter().find(|owner| owner.kind == "Service");
+    Some(RouterSlice {
+        service: service.map(|owner| OwnerReference {
+            controller: None,
+            block_owner_deletion: None,
+            ..owner
+        }),
+        pods: slice.endpoints.into_iter().filter_map(router_pod).collect(),
+    })
 }
 
 fn router_pod(endpoint: Endpoint) -> Option<RouterPod> {

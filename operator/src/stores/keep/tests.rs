@@ -97,7 +97,24 @@ fn a_report_that_cannot_be_read_counts_as_none() {
 
 fn slice(endpoints: &Value) -> Vec<RouterPod> {
     let slice = json!({ "addressType": "IPv4", "metadata": {}, "endpoints": endpoints });
-    router_pods(read(slice)).unwrap()
+    router_slice(read(slice)).unwrap().pods
+}
+
+#[test]
+fn a_slice_names_the_service_that_it_is_of() {
+    let owner = json!({ "apiVersion": "v1", "kind": "Service", "name": "routers", "uid": "u",
+        "controller": true, "blockOwnerDeletion": true });
+    let slice = json!({ "addressType": "IPv4", "endpoints": [],
+        "metadata": { "ownerReferences": [owner] } });
+    let service = router_slice(read(slice)).unwrap().service.unwrap();
+    assert_eq!(
+        (service.name.as_str(), service.uid.as_str()),
+        ("routers", "u")
+    );
+    assert_eq!(
+        service.block_owner_deletion, None,
+        "it needs rights that the operator lacks"
+    );
 }
 
 #[test]
