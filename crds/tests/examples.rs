@@ -5,26 +5,25 @@ use std::path::{Path, PathBuf};
 use crds::snapshot::Kind;
 use serde_json::Value;
 
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path());
-    let inside = |path: PathBuf| {
+fn files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
         if path.is_dir() {
-            files(&path)
-        } else {
-            vec![path]
+            found.extend(files(&path)?);
+        } else if path
+            .extension()
+            .is_some_and(|extension| extension == "yaml")
+        {
+            found.push(path);
         }
-    };
-    entries
-        .flat_map(inside)
-        .filter(|path| path.extension().is_some_and(|e| e == "yaml"))
-        .collect()
+    }
+    Ok(found)
 }
 
 #[test]
 fn every_example_has_the_shape_of_its_kind() {
-    let files = files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples"));
+    let files = files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples")).unwrap();
     let mut checked = 0;
     for file in files {
         let text = std::fs::read_to_string(&file).unwrap();

@@ -116,11 +116,15 @@ async fn programmed(world: &World) -> Result<Vec<Duration>> {
             )
             .await?;
         let generation = applied.metadata.generation;
+        let done = |event: &WatchEvent<DynamicObject>| match event {
+            WatchEvent::Added(route) | WatchEvent::Modified(route) => {
+                is_programmed(&route.data, generation)
+            }
+            _ => false,
+        };
         let seen = async {
             while let Some(event) = events.try_next().await? {
-                if let WatchEvent::Added(route) | WatchEvent::Modified(route) = event
-                    && is_programmed(&route.data, generation)
-                {
+                if done(&event) {
                     return Ok(());
                 }
             }

@@ -214,6 +214,10 @@ impl Cycle {
             return;
         }
         let (generation, held) = (self.view.next_generation(), self.view.held());
+        // Without the routers' Service nobody reads it, and nothing would take it away again.
+        if held.is_none() && !self.parts.stores.has_routers() {
+            return;
+        }
         let owner = self.parts.stores.router_service();
         let result = self.parts.applier.apply(sealed, generation, held, owner);
         let result = result.await;

@@ -97,6 +97,11 @@ impl Stores {
 }
 
 impl Stores {
+    /// Whether there is a Service of routers, with pods or without.
+    pub(crate) fn has_routers(&self) -> bool {
+        !self.slices.all().is_empty()
+    }
+
     /// The Service of the routers, as the owner of what is there for them alone.
     pub(crate) fn router_service(&self) -> Option<OwnerReference> {
         let slices = self.slices.all();

@@ -106,9 +106,12 @@ pub(crate) async fn every_example_does_what_it_says(world: &World) -> Result<()>
 }
 
 fn yaml_files(folder: &Path) -> Result<BTreeSet<&'static str>> {
-    let names =
-        std::fs::read_dir(folder)?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let names = names.filter(|name| name.ends_with(".yaml"));
+    let paths = std::fs::read_dir(folder)?.filter_map(|entry| Some(entry.ok()?.path()));
+    let yaml = paths.filter(|path| {
+        path.extension()
+            .is_some_and(|extension| extension == "yaml")
+    });
+    let names = yaml.filter_map(|path| path.file_name()?.to_str().map(str::to_owned));
     names
         .map(|name| {
             let known = FILES.iter().find(|(file, _)| *file == name);
