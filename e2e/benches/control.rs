@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use e2e::cluster::{self, Cluster};
 use e2e::engines::Engines;
 use e2e::images::{self, ENGINE, OPERATOR, ROUTER};
@@ -105,7 +105,6 @@ async fn programmed(world: &World) -> Result<Vec<Duration>> {
         let events = routes
             .watch(&WatchParams::default(), &version.unwrap_or_default())
             .await?;
-        let mut events = std::pin::pin!(events);
         let start = Instant::now();
         let object = route("bench", &format!("model-{round}"), "llama");
         let applied = routes
@@ -116,20 +115,15 @@ async fn programmed(world: &World) -> Result<Vec<Duration>> {
             )
             .await?;
         let generation = applied.metadata.generation;
-        let done = |event: &WatchEvent<DynamicObject>| match event {
+        let is_behind = |event: &WatchEvent<DynamicObject>| match event {
             WatchEvent::Added(route) | WatchEvent::Modified(route) => {
-                is_programmed(&route.data, generation)
+                !is_programmed(&route.data, generation)
             }
-            _ => false,
+            _ => true,
         };
-        let seen = async {
-            while let Some(event) = events.try_next().await? {
-                if done(&event) {
-                    return Ok(());
-                }
-            }
-            bail!("the watch ended")
-        };
+        let behind = |event: &_| std::future::ready(Ok(is_behind(event)));
+        let mut arrived = std::pin::pin!(events.try_skip_while(behind));
+        let seen = async { arrived.try_next().await?.context("the watch ended") };
         timeout(PATIENCE, seen)
             .await
             .context("not programmed in time")??;

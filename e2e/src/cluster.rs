@@ -2,7 +2,7 @@
 //! scheduler, kubelet with containerd and runc, kube-proxy and DNS. Nothing of it can be reached from outside, and
 //! nothing of it is left when its owner ends, however that happens.
 //!
-//! [`inside`] is the door: the program that wants a cluster runs itself again in new namespaces (see [`stage`]) and
+//! [`inside`] is the door: the program that wants a cluster runs itself again in new namespaces (see `stage`) and
 //! does its work there.
 
 mod cgroup;

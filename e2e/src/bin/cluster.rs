@@ -32,7 +32,7 @@ enum What {
         /// Keeps the cluster after the program has ended, until Ctrl-C.
         #[arg(long)]
         keep: bool,
-        /// The program. It gets KUBECONFIG, and for each image REFRAIN_IMAGE_<NAME>.
+        /// The program. It gets KUBECONFIG, and for each image `REFRAIN_IMAGE_<NAME>`.
         #[arg(last = true, required = true)]
         program: Vec<String>,
     },
