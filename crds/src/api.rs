@@ -3,6 +3,7 @@
 
 pub mod condition;
 pub mod field;
+mod polish;
 pub mod provider;
 pub mod route;
 
@@ -22,6 +23,6 @@ pub use self::route::{
 pub fn crds() -> Vec<CustomResourceDefinition> {
     vec![Provider::crd(), Route::crd()]
         .into_iter()
-        .map(crate::schema::polish)
+        .map(polish::polish)
         .collect()
 }

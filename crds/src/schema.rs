@@ -3,16 +3,14 @@
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
-};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube_cel::Validator;
 use serde_json::{Value, json};
 
 use crate::api;
 use crate::snapshot::Kind;
 
-const HEADER: &str = "# Generated from crds/src/api by `cargo run -p crds --bin crdgen crds`.\n";
+const HEADER: &str = "# Generated from crds/src/api by `make crds`.\n";
 
 /// File name and YAML of every CRD.
 pub fn crd_files() -> Vec<(String, String)> {
@@ -22,39 +20,6 @@ pub fn crd_files() -> Vec<(String, String)> {
         (name, format!("{HEADER}{yaml}"))
     };
     api::crds().into_iter().map(file).collect()
-}
-
-/// Makes generated schemas read well: one line per paragraph, and no `nullable`, since the API
-/// server drops a null where a field may not be null.
-pub(crate) fn polish(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
-    for version in &mut crd.spec.versions {
-        if let Some(schema) = version
-            .schema
-            .as_mut()
-            .and_then(|s| s.open_api_v3_schema.as_mut())
-        {
-            polish_schema(schema);
-        }
-    }
-    crd
-}
-
-fn polish_schema(schema: &mut JSONSchemaProps) {
-    schema.nullable = None;
-    if let Some(text) = &mut schema.description {
-        let paragraphs = text
-            .split("\n\n")
-            .map(|p| p.split_whitespace().collect::<Vec<_>>().join(" "));
-        *text = paragraphs.collect::<Vec<_>>().join("\n\n");
-    }
-    schema
-        .properties
-        .iter_mut()
-        .flat_map(|p| p.values_mut())
-        .for_each(polish_schema);
-    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
-        polish_schema(items);
-    }
 }
 
 /// What an API server would say against an object of this kind: structure, bounds, unknown fields

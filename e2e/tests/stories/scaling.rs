@@ -17,6 +17,16 @@ use crate::install::{apply, provider, route};
 const STREAMS: usize = 50;
 const SOON: Duration = Duration::from_secs(30);
 
+/// A release that serves from a pool of one engine.
+async fn one_engine(world: &World) -> Result<(Release<'_>, Engines<'_>)> {
+    let release = Release::install(world).await?;
+    let pool = Engines::start(world, "llama", 1).await?;
+    let objects = [provider("llama"), route("llama", "llama", "llama")];
+    apply(world, &objects).await?;
+    release.condition("route/llama", "Ready", "True").await?;
+    Ok((release, pool))
+}
+
 /// Scales the pool up and down under streams, each step until the streams use every engine.
 async fn scale_under_streams(
     world: &World,
@@ -57,14 +67,7 @@ async fn only(release: &Release<'_>, pods: &[String]) -> Result<()> {
 pub(crate) async fn a_pool_scales_up_and_down_under_streams_and_nothing_is_lost(
     world: &World,
 ) -> Result<()> {
-    let release = Release::install(world).await?;
-    let pool = Engines::start(world, "llama", 1).await?;
-    apply(
-        world,
-        &[provider("llama"), route("llama", "llama", "llama")],
-    )
-    .await?;
-    release.condition("route/llama", "Ready", "True").await?;
+    let (release, pool) = one_engine(world).await?;
     let streams = scale_under_streams(world, &release, &pool).await?;
     streams.all_well(2 * STREAMS)?;
     ensure!(streams.engines.len() == 3, "{:?}", streams.engines);
@@ -74,14 +77,7 @@ pub(crate) async fn a_pool_scales_up_and_down_under_streams_and_nothing_is_lost(
 pub(crate) async fn a_pool_scales_while_the_operator_is_down_and_nothing_is_lost(
     world: &World,
 ) -> Result<()> {
-    let release = Release::install(world).await?;
-    let pool = Engines::start(world, "llama", 1).await?;
-    apply(
-        world,
-        &[provider("llama"), route("llama", "llama", "llama")],
-    )
-    .await?;
-    release.condition("route/llama", "Ready", "True").await?;
+    let (release, pool) = one_engine(world).await?;
 
     let operators = ListParams::default().labels("app.kubernetes.io/component=operator");
     world
