@@ -11,7 +11,7 @@ demo: setup
 	@bash scripts/demo.sh $(if $(KEEP),--keep)
 
 test: setup cluster
-	cargo test --workspace --locked
+	@bash scripts/patiently.sh testing cargo test --workspace --locked
 
 setup:
 	@bash scripts/setup.sh

@@ -14,7 +14,8 @@ for argument in "$@"; do
 done
 
 bash e2e/cluster/build.sh > /dev/null
-echo "compiling (a few minutes the first time)" >&2
+bash scripts/patiently.sh "compiling the demo (a few minutes the first time)" \
+  cargo build --locked --package e2e --bin refrain-cluster
 exec cargo run --quiet --locked --package e2e --bin refrain-cluster -- \
   run --images operator,router,stand-in-engine "${keep[@]}" -- \
   "$cache/python/bin/python" e2e/python/demo.py
