@@ -50,6 +50,21 @@ pub fn search_path() -> String {
     )
 }
 
+/// What cargo tells the program that it runs about its package. Build scripts look at the same
+/// names, and would run again for each program that starts a build.
+pub(crate) fn told_by_cargo() -> Vec<String> {
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let prefixes = [
+        "CARGO_PKG_",
+        "CARGO_MANIFEST_",
+        "CARGO_BIN_",
+        "CARGO_CRATE_",
+    ];
+    names
+        .filter(|name| prefixes.iter().any(|prefix| name.starts_with(prefix)))
+        .collect()
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "this module is where this crate's settings are read"

@@ -83,6 +83,9 @@ fn cargo(origins: &[Origin]) -> Result<()> {
         .env_remove("RUSTUP_TOOLCHAIN")
         .stdin(Stdio::null())
         .stdout(Stdio::inherit());
+    for name in environment::told_by_cargo() {
+        cargo.env_remove(name);
+    }
     for origin in origins {
         if let Origin::Cargo(program) = origin {
             cargo.args(["--bin", program]);
