@@ -17,6 +17,7 @@ use anyhow::{Context as _, Result, ensure};
 use e2e::cluster::{self, Cluster};
 use e2e::engines::Engines;
 use e2e::images::{self, ENGINE, OPERATOR, ROUTER};
+use e2e::manifest::{provider, route};
 use e2e::release::Release;
 use e2e::world::{Ground, World};
 use futures::TryStreamExt as _;
@@ -68,17 +69,6 @@ fn print(what: &str, mut took: Vec<Duration>) {
         at(99).unwrap_or_default(),
     );
     println!("{what}: p50 {p50:.1?}, p99 {p99:.1?} of {count}");
-}
-
-fn provider(service: &str) -> Value {
-    json!({ "apiVersion": "refrain.dev/v1alpha1", "kind": "Provider", "metadata": { "name": service },
-            "spec": { "service": { "name": service, "port": "http" } } })
-}
-
-fn route(name: &str, model: &str, provider: &str) -> Value {
-    json!({ "apiVersion": "refrain.dev/v1alpha1", "kind": "Route", "metadata": { "name": name },
-            "spec": { "rules": [{ "name": "all", "matches": [{ "model": { "value": model } }],
-                                  "backendRefs": [{ "providerRef": { "name": provider } }] }] } })
 }
 
 async fn apply(world: &World, object: &Value) -> Result<()> {

@@ -7,6 +7,7 @@ pub mod engine;
 pub mod engines;
 pub mod environment;
 pub mod images;
+pub mod manifest;
 pub mod reach;
 pub mod release;
 pub mod sdk;

@@ -117,8 +117,7 @@ async fn metrics(State(admin): State<Admin>) -> impl IntoResponse {
 mod tests {
     use axum::body::Body;
     use axum::http::Request;
-    use crds::api::Port;
-    use crds::snapshot::{Key, Origin, Provider, Service, Snapshot};
+    use crds::snapshot::{Key, Snapshot};
     use http_body_util::BodyExt as _;
     use tower::ServiceExt as _;
 
@@ -126,6 +125,7 @@ mod tests {
     use crate::fleet::Fleet;
     use crate::fleet::roster::Heard;
     use crate::source::Metrics;
+    use crate::source::stand_in::snapshot_of;
 
     fn admin() -> (Admin, Arc<Live>, Arc<Roster>) {
         let fleet = Arc::new(Fleet::default());
@@ -142,26 +142,7 @@ mod tests {
     }
 
     fn snapshot(namespace: &str) -> Snapshot {
-        let provider = Provider {
-            origin: Origin {
-                key: Key::new(namespace, "p"),
-                uid: namespace.into(),
-                generation: 1,
-                created: String::new(),
-            },
-            service: Service {
-                name: "engines".into(),
-                port: Port::Number(80),
-                slice_port: None,
-            },
-            auth: None,
-            models: vec![],
-            refused: None,
-        };
-        Snapshot {
-            providers: vec![provider],
-            ..Snapshot::empty()
-        }
+        snapshot_of(Key::new(namespace, "p"), 1)
     }
 
     async fn get(admin: &Admin, path: &str) -> (u16, String) {

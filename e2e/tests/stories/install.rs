@@ -4,24 +4,12 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use e2e::engines::Engines;
+use e2e::manifest::{provider, route};
 use e2e::release::Release;
 use e2e::sdk;
 use e2e::world::{World, eventually};
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, json};
-
-/// A Provider of the Service of its own name.
-pub(crate) fn provider(name: &str) -> Value {
-    json!({ "apiVersion": "refrain.dev/v1alpha1", "kind": "Provider", "metadata": { "name": name },
-            "spec": { "service": { "name": name, "port": "http" } } })
-}
-
-/// A Route of one model to one Provider.
-pub(crate) fn route(name: &str, model: &str, provider: &str) -> Value {
-    json!({ "apiVersion": "refrain.dev/v1alpha1", "kind": "Route", "metadata": { "name": name },
-            "spec": { "rules": [{ "name": "all", "matches": [{ "model": { "value": model } }],
-                                  "backendRefs": [{ "providerRef": { "name": provider } }] }] } })
-}
 
 /// Applies objects as one file.
 pub(crate) async fn apply(world: &World, objects: &[Value]) -> Result<()> {

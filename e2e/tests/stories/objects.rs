@@ -3,12 +3,13 @@
 use anyhow::{Context as _, Result, bail, ensure};
 use e2e::client::Client;
 use e2e::engines::Engines;
+use e2e::manifest::{provider, route};
 use e2e::reach::Reach;
 use e2e::release::Release;
 use e2e::world::{World, eventually};
 use serde_json::{Value, json};
 
-use crate::install::{apply, provider, route};
+use crate::install::apply;
 
 const SOON: std::time::Duration = std::time::Duration::from_secs(30);
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use e2e::engines::Engines;
+use e2e::manifest::{provider, route};
 use e2e::release::Release;
 use e2e::sdk::{self, Streams};
 use e2e::world::{World, eventually};
@@ -12,7 +13,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use serde_json::json;
 
-use crate::install::{apply, provider, route};
+use crate::install::apply;
 
 const STREAMS: usize = 50;
 const SOON: Duration = Duration::from_secs(30);

@@ -1,6 +1,5 @@
-use crds::api::Port;
 use crds::report::{ANNOTATION, LABEL};
-use crds::snapshot::{Key, Origin, Provider, Service, ServicePort, Snapshot};
+use crds::snapshot::{Key, Snapshot};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
@@ -8,29 +7,10 @@ use super::*;
 use crate::fleet::Discovered;
 use crate::fleet::roster::Heard;
 use crate::fleet::slices::{Entry, Family, Slice, State as EndpointState};
-use crate::source::stand_in::{StandIn, eventually};
+use crate::source::stand_in::{StandIn, eventually, snapshot_of};
 
 fn snapshot(namespace: &str, generation: i64) -> Snapshot {
-    let provider = Provider {
-        origin: Origin {
-            key: Key::new(namespace, "p"),
-            uid: namespace.into(),
-            generation,
-            created: String::new(),
-        },
-        service: Service {
-            name: "engines".into(),
-            port: Port::Number(80),
-            slice_port: Some(ServicePort::Name("http".into())),
-        },
-        auth: None,
-        models: vec![],
-        refused: None,
-    };
-    Snapshot {
-        providers: vec![provider],
-        ..Snapshot::empty()
-    }
+    snapshot_of(Key::new(namespace, "p"), generation)
 }
 
 fn slice(last: &[u8]) -> Slice {

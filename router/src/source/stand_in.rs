@@ -5,6 +5,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use crds::api::Port;
+use crds::snapshot::{Key, Origin, Provider, Service, ServicePort, Snapshot};
 use futures::{StreamExt as _, stream};
 use http::{Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -17,6 +19,30 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 type Reply = UnsyncBoxBody<Bytes, Infallible>;
+
+/// A snapshot of one Provider, which is of the Service `engines`.
+pub(crate) fn snapshot_of(provider: Key, generation: i64) -> Snapshot {
+    let provider = Provider {
+        origin: Origin {
+            uid: provider.to_string(),
+            key: provider,
+            generation,
+            created: String::new(),
+        },
+        service: Service {
+            name: "engines".into(),
+            port: Port::Number(80),
+            slice_port: Some(ServicePort::Name("http".into())),
+        },
+        auth: None,
+        models: vec![],
+        refused: None,
+    };
+    Snapshot {
+        providers: vec![provider],
+        ..Snapshot::empty()
+    }
+}
 
 /// Holds the objects of one kind in one namespace.
 #[derive(Clone, Default)]

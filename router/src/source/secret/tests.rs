@@ -1,14 +1,14 @@
 use std::time::Duration;
 
 use base64_of::encode;
-use crds::snapshot::{FORMAT, Key, Origin, Provider, Service};
+use crds::snapshot::{FORMAT, Key};
 use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::*;
 use crate::fleet::Fleet;
 use crate::fleet::roster::Roster;
-use crate::source::stand_in::{StandIn, eventually};
+use crate::source::stand_in::{StandIn, eventually, snapshot_of};
 
 /// Secrets carry base64; the API types write it.
 mod base64_of {
@@ -18,26 +18,7 @@ mod base64_of {
 }
 
 fn snapshot(name: &str) -> Snapshot {
-    let provider = Provider {
-        origin: Origin {
-            key: Key::new("ns", name),
-            uid: name.into(),
-            generation: 1,
-            created: String::new(),
-        },
-        service: Service {
-            name: "engines".into(),
-            port: crds::api::Port::Number(80),
-            slice_port: None,
-        },
-        auth: None,
-        models: vec![],
-        refused: None,
-    };
-    Snapshot {
-        providers: vec![provider],
-        ..Snapshot::empty()
-    }
+    snapshot_of(Key::new("ns", name), 1)
 }
 
 fn secret(bytes: Vec<u8>) -> serde_json::Value {
