@@ -32,6 +32,8 @@ use tokio::time::Instant;
 use self::decide::{Facts, Moment, Part};
 pub(crate) use self::history::Forms;
 use self::history::History;
+#[cfg(test)]
+pub(crate) use self::history::tests::snapshot;
 use self::programmed::judge;
 use self::queue::{Job, Queue};
 use self::routers::Routers;

@@ -133,23 +133,8 @@ impl Alarm {
 
 #[cfg(test)]
 mod tests {
-    use crds::snapshot::{Key, Origin, Route};
-
     use super::*;
-
-    fn snapshot(generation: i64) -> Snapshot {
-        let origin = Origin {
-            key: Key::new("ns", "r"),
-            uid: "u".into(),
-            generation,
-            created: String::new(),
-        };
-        let rules = vec![];
-        Snapshot {
-            routes: vec![Route { origin, rules }],
-            ..Snapshot::empty()
-        }
-    }
+    use crate::report::snapshot;
 
     fn held(version: &str, generation: i64, bytes: Vec<u8>) -> Held {
         Held {

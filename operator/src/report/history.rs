@@ -75,12 +75,13 @@ impl History {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use crds::snapshot::{Key, Route};
 
     use super::*;
 
-    fn snapshot(generation: i64) -> Snapshot {
+    /// A snapshot of one Route.
+    pub(crate) fn snapshot(generation: i64) -> Snapshot {
         let origin = Origin {
             key: Key::new("ns", "r"),
             uid: "u".into(),
